@@ -6,28 +6,30 @@
 --     psql -c "SELECT shedlock_grant('app')"
 --
 -- Run it on PostgreSQL 15 or later (14 is accepted, but not supported), as any role that may create functions and a
--- table in the current schema. No other role may create anything there. Running the file again updates the functions and
--- leaves the table and its locks alone. A table shedlock that Java made is adopted if the role that runs this owns it.
--- CREATE EXTENSION shedlock takes over if the same role runs it in the same schema.
+-- table in the current schema. No other role may create anything there. Running the file again updates the functions
+-- and leaves the table and its locks alone. A table shedlock that Java made is adopted if the role that runs this owns
+-- it. CREATE EXTENSION shedlock takes over if the same role runs it in the same schema.
 --
 -- Most functions act with their owner's rights, so no code of another role may ever run in them:
--- * Each of those has a search_path of its own, which has only pg_catalog and, last, pg_temp. Functions whose names begin
---   with shedlock__ are called only by these.
+-- * Each of those has a search_path of its own, which has only pg_catalog and, last, pg_temp. Functions whose names
+--   begin with shedlock__ are called only by these.
 -- * A call of a function of ours passes every argument, each of exactly the declared type: literals and NULLs are cast.
 --   PostgreSQL prefers a function that matches exactly to any overload. (test/tap/hostile.pl plants such overloads.)
 -- * The statements of the file itself look names up in pg_catalog, and after it at most in the schema, in which no
 --   other role may create anything.
--- The lock table may have further columns of any name. So in functions that read it a variable wins (#variable_conflict).
--- An argument may have a collation that conflicts with that of a column. So it is given the default one, which gives way.
--- The last block replaces @extschema@ with the schema, and @here@ with a test that the function still is in that schema: all
--- the names would otherwise lead to whatever schema has that name.
+-- The lock table may have further columns of any name. So in functions that read it a variable wins
+-- (#variable_conflict).
+-- An argument may have a collation that conflicts with that of a column. So it is given the default one, which gives
+-- way.
+-- The last block replaces @extschema@ with the schema, and @here@ with a test that the function still is in that
+-- schema: all the names would otherwise lead to whatever schema has that name.
 --
 -- What stands between "-- shared: NAME" and "-- end: NAME" belongs to both editions: make copies it to where
--- extension/shedlock.sql says "-- include NAME". There CREATE OR REPLACE becomes CREATE, '@extschema@' becomes a lookup,
--- because the extension may be moved to another schema, and @here@ vanishes. The declarations of the other functions, with
--- their arguments and defaults, are copied to "-- declare NAME". There, too, code that runs with rights that its
--- caller does not have looks up no name outside pg_catalog: PostgreSQL looks a name up again after it has waited for a lock
--- on what the name meant, and then the name may mean something else (test/tap/rights.pl).
+-- extension/shedlock.sql says "-- include NAME". There CREATE OR REPLACE becomes CREATE, '@extschema@' becomes a
+-- lookup, because the extension may be moved to another schema, and @here@ vanishes. The declarations of the other
+-- functions, with their arguments and defaults, are copied to "-- declare NAME". There, too, code that runs with rights
+-- that its caller does not have looks up no name outside pg_catalog: PostgreSQL looks a name up again after it has
+-- waited for a lock on what the name meant, and then the name may mean something else (test/tap/rights.pl).
 
 BEGIN;
 SET LOCAL check_function_bodies = off;
@@ -37,10 +39,12 @@ SET LOCAL check_function_bodies = off;
 -- Every name in this block is qualified, because search_path is still the caller's.
 DO $$
 BEGIN
-    IF pg_catalog.current_setting('citus.version', true) IS NOT NULL THEN -- otherwise the functions would go to the workers, and the table would not
+    -- otherwise the functions would go to the workers, and the table would not
+    IF pg_catalog.current_setting('citus.version', true) IS NOT NULL THEN
         PERFORM pg_catalog.set_config('citus.enable_metadata_sync', 'off', true);
     END IF;
-    PERFORM pg_catalog.set_config('shedlock_portable.home', COALESCE(pg_catalog.current_schema()::pg_catalog.text, ''), true);
+    PERFORM pg_catalog.set_config('shedlock_portable.home',
+        COALESCE(pg_catalog.current_schema()::pg_catalog.text, ''), true);
     PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 END
 $$;
@@ -61,20 +65,25 @@ BEGIN
         RAISE invalid_schema_name USING MESSAGE = 'there is no current schema',
             HINT = 'Set search_path to the schema in which shedlock is to be.';
     ELSIF schema_name !~ '^[[:alnum:]_ .-]+$' THEN -- the name becomes part of the functions
-        RAISE invalid_schema_name USING MESSAGE = format('the name of schema %s has characters other than letters, digits, blanks, "_", "." and "-"', home),
+        RAISE invalid_schema_name USING MESSAGE = format(
+                'the name of schema %s has characters other than letters, digits, blanks, "_", "." and "-"', home),
             HINT = 'Set search_path to a schema with a simpler name.';
     ELSIF EXISTS (SELECT FROM pg_extension WHERE extname = 'shedlock' AND extnamespace = home::regnamespace) THEN
-        RAISE duplicate_object USING MESSAGE = 'the extension shedlock is installed in this schema, and can do all of this';
+        RAISE duplicate_object
+            USING MESSAGE = 'the extension shedlock is installed in this schema, and can do all of this';
     END IF;
 
     PERFORM set_config('shedlock_portable.existing', (SELECT string_agg(o.oid::text, ' ') FROM (
-        SELECT oid FROM pg_proc WHERE pronamespace = home::regnamespace UNION ALL SELECT oid FROM pg_class WHERE relnamespace = home::regnamespace) o), true);
+        SELECT oid FROM pg_proc WHERE pronamespace = home::regnamespace
+        UNION ALL
+        SELECT oid FROM pg_class WHERE relnamespace = home::regnamespace) o), true);
     existing := to_regclass(home || '.shedlock');
     -- The owner of the table can change the locks at will, and can attach code to it that the functions would run.
     table_owner := (SELECT relowner FROM pg_class WHERE oid = existing);
     IF table_owner <> current_user::regrole THEN
         RAISE insufficient_privilege
-            USING MESSAGE = format('cannot adopt table %s: it belongs to role %s, not to %s', existing, table_owner, current_user::regrole),
+            USING MESSAGE = format('cannot adopt table %s: it belongs to role %s, not to %s',
+                                   existing, table_owner, current_user::regrole),
                   HINT = format('SET ROLE %s, or use another schema.', table_owner);
     END IF;
     -- CREATE OR REPLACE would leave a function with its owner, who could then change it.
@@ -86,12 +95,16 @@ BEGIN
          WHERE c.relnamespace = home::regnamespace AND starts_with(c.relname, 'shedlock_')
         UNION ALL
         SELECT 'type ' || t.oid::regtype, t.typowner FROM pg_type t
-         WHERE t.typnamespace = home::regnamespace AND (t.typname = 'shedlock' OR starts_with(t.typname, 'shedlock_'))) o
+         WHERE t.typnamespace = home::regnamespace
+           AND (t.typname = 'shedlock' OR starts_with(t.typname, 'shedlock_'))) o
      WHERE o.owner <> current_user::regrole ORDER BY o.what LIMIT 1;
     IF found.what IS NOT NULL THEN
         RAISE insufficient_privilege
-            USING MESSAGE = format('cannot install shedlock in schema %s: %s belongs to role %s, not to %s', home, found.what, found.owner, current_user::regrole),
-                  HINT = format('SET ROLE %s if that role installed shedlock; otherwise drop it, or use another schema.', found.owner);
+            USING MESSAGE = format('cannot install shedlock in schema %s: %s belongs to role %s, not to %s',
+                                   home, found.what, found.owner, current_user::regrole),
+                  HINT = format(
+                      'SET ROLE %s if that role installed shedlock; otherwise drop it, or use another schema.',
+                      found.owner);
     END IF;
     -- A role that may create functions in the same schema could make calls of ours ambiguous, so that no lock can be
     -- acquired. The owner of the schema could replace our functions, and so act as their owner.
@@ -101,17 +114,26 @@ BEGIN
         UNION ALL
         SELECT r.oid::regrole::text FROM pg_roles r -- the owner of the database is a member of pg_database_owner
          WHERE NOT r.rolsuper AND r.rolname <> 'pg_database_owner'
-           AND (has_schema_privilege(r.oid, home::regnamespace, 'CREATE') OR pg_has_role(r.oid, (SELECT nspowner FROM pg_namespace WHERE oid = home::regnamespace), 'MEMBER'))
+           AND (has_schema_privilege(r.oid, home::regnamespace, 'CREATE')
+                OR pg_has_role(r.oid, (SELECT nspowner FROM pg_namespace WHERE oid = home::regnamespace), 'MEMBER'))
            AND NOT pg_has_role(r.oid, current_user, 'MEMBER')) r);
     IF creators <> '' THEN
         RAISE insufficient_privilege
-            USING MESSAGE = format('cannot install shedlock in schema %s: others may create objects there: %s', home, creators),
+            USING MESSAGE = format('cannot install shedlock in schema %s: others may create objects there: %s',
+                                   home, creators),
                   HINT = 'REVOKE CREATE ON SCHEMA from them, or use a schema that only the installing role may create in (CREATE SCHEMA jobs; SET search_path = jobs).';
     END IF;
 
     IF to_regtype(home || '.shedlock__row') IS NULL THEN
-        EXECUTE format('CREATE TYPE %s.shedlock__row AS (name text, lock_until timestamp, locked_at timestamp, locked_by text,
-            lock_at_least_until timestamp, last_tick timestamp, last_done_tick timestamp, last_done_at timestamp)', home);
+        EXECUTE format('CREATE TYPE %s.shedlock__row AS (
+            name text,
+            lock_until timestamp,
+            locked_at timestamp,
+            locked_by text,
+            lock_at_least_until timestamp,
+            last_tick timestamp,
+            last_done_tick timestamp,
+            last_done_at timestamp)', home);
     END IF;
     IF existing IS NULL THEN
         -- The same table as the extension's, without the storage parameters, which only a heap has.
@@ -126,14 +148,20 @@ BEGIN
             last_done_at timestamp)', home);
         -- An event trigger may have switched on row security.
         IF (SELECT relforcerowsecurity FROM pg_class WHERE oid = to_regclass(home || '.shedlock')) THEN
-            RAISE object_not_in_prerequisite_state USING MESSAGE = 'row security is forced on the owner of every new table here',
-                HINT = format('CREATE TABLE %1$s.shedlock (name varchar(255) COLLATE "C" PRIMARY KEY, lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL); '
-                           || 'ALTER TABLE %1$s.shedlock NO FORCE ROW LEVEL SECURITY; and run the file again.', home);
+            RAISE object_not_in_prerequisite_state
+                USING MESSAGE = 'row security is forced on the owner of every new table here',
+                      HINT = format('CREATE TABLE %1$s.shedlock (name varchar(255) COLLATE "C" PRIMARY KEY,'
+                                    ' lock_until timestamp NOT NULL, locked_at timestamp NOT NULL,'
+                                    ' locked_by varchar(255) NOT NULL); '
+                                 || 'ALTER TABLE %1$s.shedlock NO FORCE ROW LEVEL SECURITY; and run the file again.',
+                                    home);
         END IF;
     ELSE
         missing := (SELECT string_agg(format('ADD COLUMN %I timestamp', w.attname), ', ' ORDER BY w.no)
-                      FROM unnest(ARRAY['lock_at_least_until', 'last_tick', 'last_done_tick', 'last_done_at']) WITH ORDINALITY w (attname, no)
-                     WHERE NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = existing AND a.attname = w.attname));
+                      FROM unnest(ARRAY['lock_at_least_until', 'last_tick', 'last_done_tick', 'last_done_at'])
+                           WITH ORDINALITY w (attname, no)
+                     WHERE NOT EXISTS (SELECT FROM pg_attribute a
+                                        WHERE a.attrelid = existing AND a.attname = w.attname));
     END IF;
     IF missing <> '' THEN
         IF current_setting('lock_timeout') = '0' THEN
@@ -142,8 +170,9 @@ BEGIN
         BEGIN
             EXECUTE format('ALTER TABLE %s %s', existing, missing);
         EXCEPTION WHEN lock_not_available THEN
-            RAISE lock_not_available USING MESSAGE = format('cannot adopt table %s: another transaction has it locked', existing),
-                HINT = 'Run the file again when no transaction uses the table, or set lock_timeout to wait longer than 2 seconds.';
+            RAISE lock_not_available
+                USING MESSAGE = format('cannot adopt table %s: another transaction has it locked', existing),
+                      HINT = 'Run the file again when no transaction uses the table, or set lock_timeout to wait longer than 2 seconds.';
         END;
     END IF;
     PERFORM set_config('search_path', home || ', pg_temp', true); -- everything below is created there
@@ -153,8 +182,8 @@ $$;
 -- Texts ---------------------------------------------------------------------------------------------------------------
 
 -- A rule that several functions need is a function of its own, unless that would be too slow: in PL/pgSQL the call of a
--- function costs as much as five operators. Then it is a text, which the last block puts in the place of @NAME@ in every
--- function. A text uses the variables of the function.
+-- function costs as much as five operators. Then it is a text, which the last block puts in the place of @NAME@ in
+-- every function. A text uses the variables of the function.
 
 -- What a shedlock__row has.
 DO $do$
@@ -164,15 +193,15 @@ BEGIN
 END
 $do$;
 
--- take acquires a lock that is free beyond doubt, in a row that we have locked, with columns that hold every microsecond and
--- every character: is_exact is true. It is false if they do not, and then this must be undone. It is NULL if nothing was
--- written, and then shedlock__try must decide.
+-- take acquires a lock that is free beyond doubt, in a row that we have locked, with columns that hold every
+-- microsecond and every character: is_exact is true. It is false if they do not, and then this must be undone. It is
+-- NULL if nothing was written, and then shedlock__try must decide.
 --
 -- The usual acquire: one name, no tick, no at_least, and the last run was done. It decides only what is beyond doubt.
--- shedlock__acquire decides the rest and reports what is wrong. It also handles rows that are missing, and months, whose
--- length depends on the date, so that '2 months -60 days' is equal to '0' and is not nothing. interval_send gives the
--- microseconds (8 bytes), days (4) and months (4). In the pattern _ is any byte: less than 2283 years of microseconds, less
--- than 65536 days, no months, and nothing negative.
+-- shedlock__acquire decides the rest and reports what is wrong. It also handles rows that are missing, and months,
+-- whose length depends on the date, so that '2 months -60 days' is equal to '0' and is not nothing. interval_send gives
+-- the microseconds (8 bytes), days (4) and months (4). In the pattern _ is any byte: less than 2283 years of
+-- microseconds, less than 65536 days, no months, and nothing negative.
 DO $do$
 DECLARE
     take CONSTANT text := $text$UPDATE @extschema@.shedlock s
@@ -184,13 +213,15 @@ DECLARE
      WHERE s.name = lock_name AND s.lock_until <= now AND s.locked_at < now AND s.locked_by IS NOT NULL
        AND (@asked_tick@ IS NULL OR @asked_tick@ > GREATEST(s.last_tick, s.locked_at) AND @asked_tick@ <> now)
        AND @is_usual@
-    RETURNING s.lock_until = now + at_most AND s.locked_at = now AND s.lock_at_least_until = @kept_until@ INTO is_exact;$text$;
+    RETURNING s.lock_until = now + at_most AND s.locked_at = now AND s.lock_at_least_until = @kept_until@
+      INTO is_exact;$text$;
     usual CONSTANT text := $text$IF name COLLATE "default" <> '' AND at_most >= interval '1 ms'
        AND interval_send(at_most) LIKE decode('005f5f5f5f5f5f5f00005f5f00000000', 'hex')
        AND interval_send(at_least) = interval_send('0') AND interval_send(wait) = interval_send('0')
        AND tick IS NULL AND NOT retry AND NOT ends_with_session THEN
         DECLARE
-            lock_name CONSTANT text COLLATE "default" := name; -- name COLLATE "default" in the queries would not find the index
+            -- name COLLATE "default" in the queries would not find the index
+            lock_name CONSTANT text COLLATE "default" := name;
             is_refused boolean;
             now timestamp;
             token bigint;
@@ -213,8 +244,8 @@ DECLARE
                             PERFORM @extschema@.shedlock__require_durability();
                             RETURN @granted@;
                         ELSIF is_exact IS NULL THEN -- the row stays locked (see shedlock__try)
-                            token := @extschema@.shedlock__acquire(ARRAY[lock_name], at_most, at_least, wait, tick, retry,
-                                @kind@::text, holder);
+                            token := @extschema@.shedlock__acquire(ARRAY[lock_name], at_most, at_least, wait, tick,
+                                retry, @kind@::text, holder);
                             is_exact := true;
                             IF token IS NOT NULL THEN
                                 RETURN @granted@;
@@ -226,13 +257,15 @@ DECLARE
                      OR string_data_right_truncation OR datetime_field_overflow OR read_only_sql_transaction THEN
                     NULL;
                 END;
-            ELSIF is_refused AND current_setting('transaction_read_only') = 'off' THEN -- it is false if the session may be gone
+            ELSIF is_refused -- it is false if the session may be gone
+                  AND current_setting('transaction_read_only') = 'off' THEN
                 RETURN @refused@;
             END IF;
         END;
     END IF;$text$;
-    default_holder CONSTANT text := $text$concat(COALESCE(NULLIF(current_setting('application_name'), ''), session_user),
-                              '@', COALESCE(host(inet_client_addr()), '[local]'))$text$;
+    default_holder CONSTANT text :=
+        $text$concat(COALESCE(NULLIF(current_setting('application_name'), ''), session_user),
+                     '@', COALESCE(host(inet_client_addr()), '[local]'))$text$;
     short_holder CONSTANT text := $text$left(COALESCE(NULLIF(holder, ''), @default@), 255 - length(ending))$text$;
     part record;
 BEGIN
@@ -247,10 +280,12 @@ BEGIN
             ('take', 'asked_tick', 'asked_tick'),
             ('take', 'done_tick', $text$,
            last_done_tick = CASE WHEN s.locked_at <= s.last_done_tick THEN s.last_done_tick
-                                 ELSE @extschema@.shedlock__with_java(s.last_done_tick, s.locked_by::text COLLATE "default", s.locked_at) END$text$),
+                                 ELSE @extschema@.shedlock__with_java(
+                                      s.last_done_tick, s.locked_by::text COLLATE "default", s.locked_at) END$text$),
             ('take', 'is_usual', 'true'),
             ('usual_acquire', 'take', take),
-            ('usual_acquire', 'identify', $text$ending := concat('/', pg_backend_pid(), '.', current_setting('shedlock_portable.session', true), ':',
+            ('usual_acquire', 'identify',
+             $text$ending := concat('/', pg_backend_pid(), '.', current_setting('shedlock_portable.session', true), ':',
                                          (extract(epoch FROM now) * 1000000)::bigint);$text$),
             ('usual_acquire', 'holder', default_holder),
             ('usual_acquire', 'kept_until', 'now'),
@@ -269,13 +304,15 @@ BEGIN
             ('usual_acquire_token', 'kept_until', 'now'),
             ('usual_acquire_token', 'asked_tick', 'NULL::timestamp'),
             ('usual_acquire_token', 'done_tick', ''),
-            ('usual_acquire_token', 'is_usual', $text$s.locked_at <= s.last_done_tick AND current_setting('citus.version', true) IS NULL$text$),
+            ('usual_acquire_token', 'is_usual',
+             $text$s.locked_at <= s.last_done_tick AND current_setting('citus.version', true) IS NULL$text$),
             ('usual_acquire_token', 'granted', 'token'),
             ('usual_acquire_token', 'refused', 'NULL'),
             ('usual_acquire_token', 'kind', $text$'#'$text$)) v (name, mark, form)
     LOOP
         PERFORM pg_catalog.set_config('shedlock_portable.' || part.name,
-            pg_catalog.replace(pg_catalog.current_setting('shedlock_portable.' || part.name), '@' || part.mark || '@', part.form), true);
+            pg_catalog.replace(pg_catalog.current_setting('shedlock_portable.' || part.name),
+                               '@' || part.mark || '@', part.form), true);
     END LOOP;
 END
 $do$;
@@ -295,8 +332,9 @@ $text$, true);
 END
 $do$;
 
--- The usual release: done, and at_least has passed. The clock is read before the row is locked, as in shedlock__extend_one.
--- Everything else is left to shedlock__change, also a locked_at that is no token, which is an error here.
+-- The usual release: done, and at_least has passed. The clock is read before the row is locked, as in
+-- shedlock__extend_one. Everything else is left to shedlock__change, also a locked_at that is no token, which is an
+-- error here.
 DO $do$
 DECLARE
     usual CONSTANT text := $text$
@@ -324,7 +362,8 @@ DECLARE
                 RETURN is_exact;
             END IF;
             RAISE SQLSTATE 'SL0NO';
-        EXCEPTION WHEN SQLSTATE 'SL0NO' OR read_only_sql_transaction OR feature_not_supported OR numeric_value_out_of_range THEN
+        EXCEPTION WHEN SQLSTATE 'SL0NO' OR read_only_sql_transaction OR feature_not_supported
+             OR numeric_value_out_of_range THEN
             NULL;
         END;
     END IF;
@@ -332,11 +371,14 @@ $text$;
 BEGIN
     PERFORM pg_catalog.set_config('shedlock_portable.usual_release',
         replace(replace(usual, '@is_usual@', 'true'), '@is_owner@',
-            $text$s.locked_by COLLATE "default" LIKE concat('%/', pg_backend_pid(), '.', current_setting('shedlock_portable.session', true), ':',
+            $text$s.locked_by COLLATE "default" LIKE concat('%/', pg_backend_pid(), '.',
+                   current_setting('shedlock_portable.session', true), ':',
                    (extract(epoch FROM s.locked_at) * 1000000)::bigint)$text$), true);
     PERFORM pg_catalog.set_config('shedlock_portable.usual_release_token',
-        replace(replace(usual, '@is_usual@', $text$NOT nowait AND current_setting('citus.version', true) IS NULL$text$), '@is_owner@',
-            $text$s.locked_by COLLATE "default" LIKE '%#' || token AND (extract(epoch FROM s.locked_at) * 1000000)::bigint = token$text$), true);
+        replace(replace(usual,
+            '@is_usual@', $text$NOT nowait AND current_setting('citus.version', true) IS NULL$text$),
+            '@is_owner@', $text$s.locked_by COLLATE "default" LIKE '%#' || token
+               AND (extract(epoch FROM s.locked_at) * 1000000)::bigint = token$text$), true);
 END
 $do$;
 
@@ -346,8 +388,8 @@ $do$;
 CREATE OR REPLACE FUNCTION shedlock__here() RETURNS void
     LANGUAGE sql AS $$ $$;
 
--- These check arguments, and fail with the extension's error. A function that is named after an argument also returns it,
--- in the form that the rest of the file uses.
+-- These check arguments, and fail with the extension's error. A function that is named after an argument also returns
+-- it, in the form that the rest of the file uses.
 
 CREATE OR REPLACE FUNCTION shedlock__require_writable(function text) RETURNS void
     LANGUAGE plpgsql AS $$
@@ -356,14 +398,16 @@ BEGIN
         RAISE read_only_sql_transaction USING MESSAGE = format('cannot execute %s on a standby', function),
             HINT = 'Connect to the primary, for example with target_session_attrs=read-write.';
     ELSIF current_setting('transaction_read_only')::boolean THEN
-        RAISE read_only_sql_transaction USING MESSAGE = format('cannot execute %s in a read-only transaction', function),
-            HINT = 'Use SET TRANSACTION READ WRITE, and look at default_transaction_read_only.';
+        RAISE read_only_sql_transaction
+            USING MESSAGE = format('cannot execute %s in a read-only transaction', function),
+                  HINT = 'Use SET TRANSACTION READ WRITE, and look at default_transaction_read_only.';
     END IF;
 END
 $$;
 
 -- RAISE cannot leave out a detail or hint that is empty.
-CREATE OR REPLACE FUNCTION shedlock_raise(code text, message text, detail text, hint text, is_warning boolean) RETURNS void
+CREATE OR REPLACE FUNCTION shedlock_raise(code text, message text, detail text, hint text, is_warning boolean)
+    RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF is_warning AND hint <> '' THEN
@@ -431,9 +475,9 @@ BEGIN
 END
 $$;
 
--- Requires a finite interval, and gives it without months: those are counted from now, in UTC, while PostgreSQL would compare
--- them as 30 days each. Now plus two such intervals is within the range of timestamp, even if a month has 31 days. Days and
--- hours with different signs are added up.
+-- Requires a finite interval, and gives it without months: those are counted from now, in UTC, while PostgreSQL would
+-- compare them as 30 days each. Now plus two such intervals is within the range of timestamp, even if a month has 31
+-- days. Days and hours with different signs are added up.
 CREATE OR REPLACE FUNCTION shedlock__span(span interval, argument text) RETURNS interval
     LANGUAGE plpgsql AS $$
 DECLARE
@@ -468,8 +512,8 @@ CREATE OR REPLACE FUNCTION shedlock__at_most(at_most interval) RETURNS interval
 DECLARE
     default_at_most text := NULLIF(current_setting('shedlock.default_at_most', true), '');
 BEGIN
-    -- A number without a unit is milliseconds, and 0 means not set, as in the extension. Its library may be loaded here, and then it
-    -- defines the setting.
+    -- A number without a unit is milliseconds, and 0 means not set, as in the extension. Its library may be loaded
+    -- here, and then it defines the setting.
     IF default_at_most ~ '^ *[0-9]+ *$' THEN
         default_at_most := default_at_most || ' ms';
     END IF;
@@ -502,8 +546,9 @@ BEGIN
     IF NOT isfinite(tick) THEN
         RAISE invalid_parameter_value USING MESSAGE = 'tick must be finite';
     ELSIF tick > clock_timestamp() + interval '1 minute' THEN
-        RAISE invalid_parameter_value USING MESSAGE = 'tick must not be more than one minute ahead of the database server''s clock',
-            HINT = 'Pass the instant that the schedule meant, for example shedlock_tick(''1 hour'').';
+        RAISE invalid_parameter_value
+            USING MESSAGE = 'tick must not be more than one minute ahead of the database server''s clock',
+                  HINT = 'Pass the instant that the schedule meant, for example shedlock_tick(''1 hour'').';
     END IF;
     PERFORM @extschema@.shedlock__require(retry IS NOT NULL, 'retry'::text, ''::text);
     IF retry AND tick IS NULL THEN
@@ -559,14 +604,16 @@ BEGIN
             HINT = 'For several names, cast it to text[]: $1::text[]. No lock has this as its own name.';
     ELSIF length(name) > room THEN
         RAISE string_data_right_truncation
-            USING MESSAGE = format('name is %s characters long, but the lock table''s column holds %s', length(name), room),
+            USING MESSAGE = format('name is %s characters long, but the lock table''s column holds %s',
+                                   length(name), room),
                   DETAIL = format('The name begins with "%s".', left(name, 40));
     END IF;
 END
 $$;
 
--- For a name whose row was not found. 22001 or 22023 if no row can have it. In REPEATABLE READ and above, 40001 if another
--- transaction has committed the row since this transaction's snapshot: an INSERT, which is undone, finds that out.
+-- For a name whose row was not found. 22001 or 22023 if no row can have it. In REPEATABLE READ and above, 40001 if
+-- another transaction has committed the row since this transaction's snapshot: an INSERT, which is undone, finds that
+-- out.
 CREATE OR REPLACE FUNCTION shedlock__require_absent(name text) RETURNS void
     LANGUAGE plpgsql AS $$
 BEGIN
@@ -594,7 +641,8 @@ DECLARE
 BEGIN
     SELECT COALESCE(max(NULLIF(atttypmod, -1)) FILTER (WHERE attname = 'name') - 4, 255),
            COALESCE(max(NULLIF(atttypmod, -1)) FILTER (WHERE attname = 'locked_by') - 4, 255),
-           COALESCE(min(NULLIF(atttypmod, -1)) FILTER (WHERE attname IN ('lock_until', 'locked_at', 'lock_at_least_until')), 6)
+           COALESCE(min(NULLIF(atttypmod, -1))
+                        FILTER (WHERE attname IN ('lock_until', 'locked_at', 'lock_at_least_until')), 6)
       INTO name_limit, locked_by_limit, digits
       FROM pg_attribute WHERE attrelid = '@extschema@.shedlock'::regclass AND attnum > 0;
     unit := interval '1 second' * 10.0 ^ -digits;
@@ -626,11 +674,12 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock__number(t timestamp) RETURNS bigint
     LANGUAGE sql IMMUTABLE AS $$ SELECT (extract(epoch FROM t) * 1000000)::bigint $$;
 
--- The token of an acquisition. NULL if locked_at is no token: it is infinite, or in the last thirty years of timestamp's
--- range, which do not fit a token when they are counted from 1970.
+-- The token of an acquisition. NULL if locked_at is no token: it is infinite, or in the last thirty years of
+-- timestamp's range, which do not fit a token when they are counted from 1970.
 CREATE OR REPLACE FUNCTION shedlock__token_of(locked_at timestamp) RETURNS bigint
     LANGUAGE sql IMMUTABLE AS $$
-SELECT CASE WHEN isfinite(locked_at) AND locked_at < timestamp '294247-01-10 04:00:54' THEN @extschema@.shedlock__number(locked_at) END
+SELECT CASE WHEN isfinite(locked_at) AND locked_at < timestamp '294247-01-10 04:00:54'
+            THEN @extschema@.shedlock__number(locked_at) END
 $$;
 
 -- This server, in eight hexadecimal digits. 00000000 if its control file cannot be read: then it is not known to which
@@ -646,12 +695,12 @@ $$;
 
 -- This session, as it is written in locked_by: /PID.START.SERVER. Process ids are reused, so the start of the session
 -- is part of it. An ordinary role cannot see when the sessions of other roles, its callers, began. Then the start is
--- the time of this session's first call, and there is a comma before the server. What follows the process id is kept in a
--- setting. (A session that forges it can extend and release only locks whose locked_by has its own process id after a
--- slash: those that an earlier session with this process id left, and those of a holder whose name imitates such a mark.
--- It can also acquire a lock in the name of another session. It gains nothing by that: the other session could acquire the
--- lock itself.) The fast paths of shedlock_acquire and shedlock_release read the setting themselves. On Citus the setting
--- has another name, so that they do not find it and are not used: they take no advisory locks (see
+-- the time of this session's first call, and there is a comma before the server. What follows the process id is kept in
+-- a setting. (A session that forges it can extend and release only locks whose locked_by has its own process id after a
+-- slash: those that an earlier session with this process id left, and those of a holder whose name imitates such a
+-- mark. It can also acquire a lock in the name of another session. It gains nothing by that: the other session could
+-- acquire the lock itself.) The fast paths of shedlock_acquire and shedlock_release read the setting themselves. On
+-- Citus the setting has another name, so that they do not find it and are not used: they take no advisory locks (see
 -- shedlock__hold_until_workers_commit).
 CREATE OR REPLACE FUNCTION shedlock__session() RETURNS text
     LANGUAGE plpgsql AS $$
@@ -671,8 +720,8 @@ BEGIN
 END
 $$;
 
--- Whether the session is still running. NULL if that cannot be known: on a standby, and for another server's session. It
--- calls no function of ours by name, so that the views and the doctor work even if somebody has planted overloads.
+-- Whether the session is still running. NULL if that cannot be known: on a standby, and for another server's session.
+-- It calls no function of ours by name, so that the views and the doctor work even if somebody has planted overloads.
 CREATE OR REPLACE FUNCTION shedlock_session_alive(session text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -709,10 +758,12 @@ $$;
 --   /PID.START.SERVER!LOCKED_AT    owned by that session, and ends with it
 --   /PID.START.SERVER&LOCKED_AT    owned by whoever has the token, and ends with that session
 --   *LOCKED_AT                     a pause or a release by force: no run, and nobody's
--- A row with any other end is a Java client's, or new. Nothing else is read from locked_by. A holder that imitates an end
--- does no harm, because the real one comes after it. (The expression has no groups: with them it takes five times as long.)
+-- A row with any other end is a Java client's, or new. Nothing else is read from locked_by. A holder that imitates an
+-- end does no harm, because the real one comes after it. (The expression has no groups: with them it takes five times
+-- as long.)
 -- session is /PID.START.SERVER. The library of the extension has the same rule.
-CREATE OR REPLACE FUNCTION shedlock__origin(locked_by text, locked_at timestamp, OUT is_ours boolean, OUT holder text, OUT kind text, OUT session text)
+CREATE OR REPLACE FUNCTION shedlock__origin(locked_by text, locked_at timestamp,
+                                            OUT is_ours boolean, OUT holder text, OUT kind text, OUT session text)
     LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     ending CONSTANT text := substring(locked_by,
@@ -722,7 +773,8 @@ DECLARE
         );
     number CONSTANT text := @extschema@.shedlock__token_of(locked_at)::text;
 BEGIN
-    is_ours := COALESCE(right(ending, length(number) + 1) IN ('#' || number, ':' || number, '!' || number, '&' || number, '*' || number), false);
+    is_ours := COALESCE(right(ending, length(number) + 1)
+                        IN ('#' || number, ':' || number, '!' || number, '&' || number, '*' || number), false);
     IF NOT is_ours THEN
         holder := locked_by;
         RETURN;
@@ -735,15 +787,17 @@ $$;
 
 -- Whether the acquisition belongs to the session, or, without a session, to the token. With both, it must belong to the
 -- session and have that token. The end is compared and not parsed: it is enough that it has the row's own token. Only
--- before & a pattern checks that some session is named. (Casts to text are immutable. || with a bigint is not, and would
--- keep PostgreSQL from inlining this.)
-CREATE OR REPLACE FUNCTION shedlock__is_owner(session text, token bigint, locked_by text, found_token bigint) RETURNS boolean
+-- before & a pattern checks that some session is named. (Casts to text are immutable. || with a bigint is not, and
+-- would keep PostgreSQL from inlining this.)
+CREATE OR REPLACE FUNCTION shedlock__is_owner(session text, token bigint, locked_by text, found_token bigint)
+    RETURNS boolean
     LANGUAGE sql IMMUTABLE AS $$
 SELECT COALESCE((token IS NULL OR token = found_token)
     AND CASE WHEN session IS NULL THEN right(locked_by, length(found_token::text) + 1) = '#' || found_token::text
                  OR right(locked_by, length(found_token::text) + 1) = '&' || found_token::text
                     AND locked_by ~ '/[0-9]{1,9}[.][0-9]{1,18}[.,][0-9a-f]{8}&-?[0-9]+$'
-             ELSE right(locked_by, length(session || found_token::text) + 1) IN (session || ':' || found_token::text, session || '!' || found_token::text) END, false)
+             ELSE right(locked_by, length(session || found_token::text) + 1)
+                  IN (session || ':' || found_token::text, session || '!' || found_token::text) END, false)
 $$;
 
 -- The tick that the row has stored, or the locked_at of a Java client if that is later: a Java run counts as done, for
@@ -751,7 +805,8 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock__with_java(stored timestamp, locked_by text, locked_at timestamp) RETURNS timestamp
     LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-    IF locked_at <= stored OR NOT isfinite(locked_at) OR (@extschema@.shedlock__origin(locked_by, locked_at)).is_ours THEN
+    IF locked_at <= stored OR NOT isfinite(locked_at)
+       OR (@extschema@.shedlock__origin(locked_by, locked_at)).is_ours THEN
         RETURN stored;
     END IF;
     RETURN GREATEST(stored, locked_at);
@@ -776,7 +831,9 @@ BEGIN
     IF seen.lock_until IS NULL OR seen.locked_at IS NULL OR seen.locked_by IS NULL THEN
         RAISE object_not_in_prerequisite_state
             USING MESSAGE = format('column "%s" of the lock table is NULL in a row',
-                                   CASE WHEN seen.lock_until IS NULL THEN 'lock_until' WHEN seen.locked_at IS NULL THEN 'locked_at' ELSE 'locked_by' END),
+                                   CASE WHEN seen.lock_until IS NULL THEN 'lock_until'
+                                        WHEN seen.locked_at IS NULL THEN 'locked_at'
+                                        ELSE 'locked_by' END),
                   HINT = 'The table was probably edited by hand. Set the column, or delete the row.';
     END IF;
     IF seen.lock_until > now AND seen.lock_at_least_until > timestamp '-infinity'
@@ -800,7 +857,8 @@ DECLARE
 BEGIN
     IF asked_tick IS NULL OR asked_tick > GREATEST(seen.last_tick, seen.locked_at) THEN
         RETURN false;
-    ELSIF asked_tick < seen.last_tick OR asked_tick = seen.last_tick AND (NOT retry OR seen.last_done_tick >= asked_tick) THEN
+    ELSIF asked_tick < seen.last_tick
+          OR asked_tick = seen.last_tick AND (NOT retry OR seen.last_done_tick >= asked_tick) THEN
         RETURN true;
     END IF;
     last_tick := @extschema@.shedlock__with_java(seen.last_tick, seen.locked_by, seen.locked_at);
@@ -808,7 +866,8 @@ BEGIN
         RETURN false;
     END IF;
     RETURN NOT retry OR asked_tick < last_tick
-        OR COALESCE(@extschema@.shedlock__with_java(seen.last_done_tick, seen.locked_by, seen.locked_at) >= last_tick, false);
+        OR COALESCE(@extschema@.shedlock__with_java(seen.last_done_tick, seen.locked_by, seen.locked_at) >= last_tick,
+                    false);
 END
 $$;
 
@@ -841,7 +900,9 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock__hold_until_workers_commit(names text[]) RETURNS void
     LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM pg_advisory_xact_lock_shared(hashtextextended(n, '@extschema@.shedlock'::regclass::oid::bigint + 4294967296)) FROM unnest(names) n;
+    PERFORM pg_advisory_xact_lock_shared(
+                hashtextextended(n, '@extschema@.shedlock'::regclass::oid::bigint + 4294967296))
+       FROM unnest(names) n;
 END
 $$;
 
@@ -850,7 +911,9 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock__have_workers_committed(names text[]) RETURNS boolean
     LANGUAGE plpgsql AS $$
 BEGIN
-    RETURN bool_and(pg_try_advisory_xact_lock(hashtextextended(n, '@extschema@.shedlock'::regclass::oid::bigint + 4294967296))) FROM unnest(names) n;
+    RETURN bool_and(pg_try_advisory_xact_lock(
+                        hashtextextended(n, '@extschema@.shedlock'::regclass::oid::bigint + 4294967296)))
+      FROM unnest(names) n;
 END
 $$;
 
@@ -861,7 +924,8 @@ CREATE OR REPLACE FUNCTION shedlock__writers() RETURNS text[]
     LANGUAGE plpgsql AS $$
 BEGIN
     RETURN ARRAY(SELECT l.virtualtransaction FROM pg_locks l
-                  WHERE l.locktype = 'relation' AND l.relation = '@extschema@.shedlock'::regclass AND l.mode = 'RowExclusiveLock' AND l.granted
+                  WHERE l.locktype = 'relation' AND l.relation = '@extschema@.shedlock'::regclass
+                    AND l.mode = 'RowExclusiveLock' AND l.granted
                     AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
                     AND l.pid IS DISTINCT FROM pg_backend_pid()); -- a prepared transaction has no pid
 END
@@ -869,16 +933,17 @@ $$;
 
 -- Inserts the rows that are missing. The unique index decides which session inserts one; lock_timeout ends the wait for
 -- another transaction that has inserted the same name. But lock_timeout also ends a wait for room in the table or for
--- VACUUM, which says nothing about the name. So the name counts as another transaction's only if the same transaction was
--- writing the table at the end of two consecutive waits. An advisory lock shows whether that transaction may be one of
--- ours, for which a shorter wait is enough; it decides nothing else, since any role can take it. The tries end after
+-- VACUUM, which says nothing about the name. So the name counts as another transaction's only if the same transaction
+-- was writing the table at the end of two consecutive waits. An advisory lock shows whether that transaction may be one
+-- of ours, for which a shorter wait is enough; it decides nothing else, since any role can take it. The tries end after
 -- lock_timeout or, if that is 0, after a minute, even where pg_locks does not show which transactions write.
 CREATE OR REPLACE FUNCTION shedlock__make_rows(names text[]) RETURNS void
     LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
 DECLARE
     usual CONSTANT text := current_setting('lock_timeout');
-    until CONSTANT timestamptz := clock_timestamp() + CASE usual WHEN '0' THEN interval '1 min' ELSE usual::interval END;
+    until CONSTANT timestamptz := clock_timestamp()
+        + CASE usual WHEN '0' THEN interval '1 min' ELSE usual::interval END;
     missing text;
     patience text;
     writers text[];
@@ -887,7 +952,9 @@ BEGIN
     FOREACH missing IN ARRAY names LOOP
         CONTINUE WHEN EXISTS (SELECT FROM @extschema@.shedlock s WHERE s.name = missing);
         PERFORM @extschema@.shedlock__require_storable(missing);
-        patience := CASE WHEN pg_try_advisory_xact_lock(hashtextextended(missing, '@extschema@.shedlock'::regclass::oid::bigint)) THEN '50ms' ELSE '1ms' END;
+        patience := CASE WHEN pg_try_advisory_xact_lock(
+                                  hashtextextended(missing, '@extschema@.shedlock'::regclass::oid::bigint))
+                         THEN '50ms' ELSE '1ms' END;
         earlier_writers := '{}';
         LOOP
             BEGIN
@@ -904,7 +971,8 @@ BEGIN
                 earlier_writers := writers;
             WHEN integrity_constraint_violation THEN -- in columns that are none of ours
                 RAISE object_not_in_prerequisite_state
-                    USING MESSAGE = format('lock "%s" has no row, and shedlock cannot insert one: %s', missing, SQLERRM),
+                    USING MESSAGE = format('lock "%s" has no row, and shedlock cannot insert one: %s',
+                                           missing, SQLERRM),
                           HINT = format('Insert it as the owner of the table: INSERT INTO %s (name, lock_until, locked_at, locked_by) VALUES (%L, ''-infinity'', ''-infinity'', '''').',
                                         '@extschema@.shedlock'::regclass, missing);
             END;
@@ -913,8 +981,9 @@ BEGIN
 END
 $$;
 
--- Locks all of the rows. Gives NULL if one is missing or another transaction has locked it; the others stay locked then.
--- Never waits. (A row that another transaction has locked FOR KEY SHARE, to check a foreign key, can be locked all the same.)
+-- Locks all of the rows. Gives NULL if one is missing or another transaction has locked it; the others stay locked
+-- then. Never waits. (A row that another transaction has locked FOR KEY SHARE, to check a foreign key, can be locked
+-- all the same.)
 CREATE OR REPLACE FUNCTION shedlock__seize(names text[]) RETURNS shedlock__row[]
     LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
@@ -952,10 +1021,10 @@ END
 $$;
 
 -- Writes an acquisition over rows that are free and that we have locked, and gives its token. The kind is that of
--- shedlock__origin. A pause has no at_most and no at_least; it is no run, so it adds no tick, but it records that of a Java
--- run before it.
-CREATE OR REPLACE FUNCTION shedlock__take(names text[], seized shedlock__row[], now timestamp, at_most interval, at_least interval,
-                                          tick timestamp, kind text, holder text) RETURNS bigint
+-- shedlock__origin. A pause has no at_most and no at_least; it is no run, so it adds no tick, but it records that of a
+-- Java run before it.
+CREATE OR REPLACE FUNCTION shedlock__take(names text[], seized shedlock__row[], now timestamp, at_most interval,
+                                          at_least interval, tick timestamp, kind text, holder text) RETURNS bigint
     LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
 DECLARE
@@ -964,7 +1033,8 @@ DECLARE
         @extschema@.shedlock__new_token(now, tick, (SELECT max(l.locked_at) FROM unnest(seized) l), columns.unit);
     token CONSTANT bigint := @extschema@.shedlock__number(acquired_at);
     session CONSTANT text := CASE WHEN kind IN (':', '!', '&') THEN @extschema@.shedlock__session() ELSE '' END;
-    implied_tick CONSTANT timestamp := CASE WHEN kind <> '*' THEN @extschema@.shedlock__round_down(now, columns.unit) END;
+    implied_tick CONSTANT timestamp :=
+        CASE WHEN kind <> '*' THEN @extschema@.shedlock__round_down(now, columns.unit) END;
     written int;
 BEGIN
     UPDATE @extschema@.shedlock s
@@ -972,21 +1042,28 @@ BEGIN
            locked_at = acquired_at,
            locked_by = @extschema@.shedlock__locked_by(holder, session || kind || token, columns.locked_by_limit),
            lock_at_least_until = @extschema@.shedlock__kept_until(now, at_least, columns.unit),
-           last_tick = COALESCE(tick, @extschema@.shedlock__with_java(GREATEST(s.last_tick, implied_tick), s.locked_by::text COLLATE "default", s.locked_at)),
-           last_done_tick = @extschema@.shedlock__with_java(s.last_done_tick, s.locked_by::text COLLATE "default", s.locked_at)
-     WHERE s.name = ANY (names); -- looked up in the index, because to SERIALIZABLE a scan of the table is a read of all rows
+           last_tick = COALESCE(tick,
+                                @extschema@.shedlock__with_java(GREATEST(s.last_tick, implied_tick),
+                                                                s.locked_by::text COLLATE "default", s.locked_at)),
+           last_done_tick = @extschema@.shedlock__with_java(s.last_done_tick,
+                                                            s.locked_by::text COLLATE "default", s.locked_at)
+     -- looked up in the index, because to SERIALIZABLE a scan of the table is a read of all rows
+     WHERE s.name = ANY (names);
     GET DIAGNOSTICS written = ROW_COUNT;
-    IF written < cardinality(names) THEN -- the clock has stepped back since, so for shedlock_protect_row a lock is not free
+    -- the clock has stepped back since, so for shedlock_protect_row a lock is not free
+    IF written < cardinality(names) THEN
         RAISE SQLSTATE 'SL0NO';
     END IF;
     RETURN token;
 END
 $$;
 
--- Acquires one lock that is free beyond doubt, and gives its token. NULL decides nothing: shedlock__try finds out whether the
--- lock is refused, has no row, or is unusual. The row stays locked then, unless another transaction has it or it is missing.
--- For columns that do not hold every microsecond or every character it raises string_data_right_truncation.
-CREATE OR REPLACE FUNCTION shedlock__take_one(lock_name text, at_most interval, at_least interval, asked_tick timestamp, kind text, holder text) RETURNS bigint
+-- Acquires one lock that is free beyond doubt, and gives its token. NULL decides nothing: shedlock__try finds out
+-- whether the lock is refused, has no row, or is unusual. The row stays locked then, unless another transaction has it
+-- or it is missing. For columns that do not hold every microsecond or every character it raises
+-- string_data_right_truncation.
+CREATE OR REPLACE FUNCTION shedlock__take_one(lock_name text, at_most interval, at_least interval, asked_tick timestamp,
+                                              kind text, holder text) RETURNS bigint
     LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
 DECLARE
@@ -1019,8 +1096,9 @@ END
 $$;
 
 -- Tries once to acquire. The token is NULL if it was refused; for_good says that this tick is not due any more.
-CREATE OR REPLACE FUNCTION shedlock__try(names text[], at_most interval, at_least interval, asked_tick timestamp, retry boolean,
-                                         kind text, holder text, OUT token bigint, OUT for_good boolean)
+CREATE OR REPLACE FUNCTION shedlock__try(names text[], at_most interval, at_least interval, asked_tick timestamp,
+                                         retry boolean, kind text, holder text,
+                                         OUT token bigint, OUT for_good boolean)
     LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
 DECLARE
@@ -1031,7 +1109,8 @@ DECLARE
 BEGIN
     for_good := false;
     IF cardinality(names) > 1 THEN -- that one of them is held must not hide that another one can never be
-        PERFORM @extschema@.shedlock__require_storable(n) FROM unnest(names) n WHERE NOT EXISTS (SELECT FROM @extschema@.shedlock s WHERE s.name = n);
+        PERFORM @extschema@.shedlock__require_storable(n) FROM unnest(names) n
+          WHERE NOT EXISTS (SELECT FROM @extschema@.shedlock s WHERE s.name = n);
     END IF;
     -- Look first, so that a refused caller has not locked or written anything.
     now := clock_timestamp() AT TIME ZONE 'UTC';
@@ -1046,9 +1125,10 @@ BEGIN
     -- pg_dist_local_group exists only with Citus.
     may_be_usual := cardinality(names) = 1 AND kind <> '*' AND to_regclass('pg_catalog.pg_dist_local_group') IS NULL;
     LOOP
-        -- A refusal gives back at once what it has locked or inserted; SL0NO never leaves this block. The row stays locked until
-        -- we have decided. If we gave it back in between, another session could take the lock, and we would be refused. So a
-        -- third session that had found the row locked by us would have been refused because of us, although we got nothing.
+        -- A refusal gives back at once what it has locked or inserted; SL0NO never leaves this block. The row stays
+        -- locked until we have decided. If we gave it back in between, another session could take the lock, and we
+        -- would be refused. So a third session that had found the row locked by us would have been refused because of
+        -- us, although we got nothing.
         BEGIN
             IF may_be_usual THEN
                 token := @extschema@.shedlock__take_one(names[1], at_most, at_least, asked_tick, kind, holder);
@@ -1062,7 +1142,9 @@ BEGIN
                 PERFORM @extschema@.shedlock__make_rows(names);
                 seized := @extschema@.shedlock__seize(names);
             END IF;
-            IF seized IS NULL OR current_setting('citus.version', true) IS NOT NULL AND NOT @extschema@.shedlock__have_workers_committed(names) THEN
+            IF seized IS NULL
+               OR current_setting('citus.version', true) IS NOT NULL
+                  AND NOT @extschema@.shedlock__have_workers_committed(names) THEN
                 RAISE SQLSTATE 'SL0NO';
             END IF;
 
@@ -1073,9 +1155,9 @@ BEGIN
                 IF for_good OR @extschema@.shedlock__lasts_until(seen, now) > now THEN
                     RAISE SQLSTATE 'SL0NO';
                 ELSIF seen.locked_at = timestamp 'infinity' THEN
-                    RAISE object_not_in_prerequisite_state
-                        USING MESSAGE = format('locked_at of lock "%s" is infinity, and no token is greater', seen.name),
-                              HINT = 'The row was probably edited by hand. Set its locked_at to the current time in UTC.';
+                    RAISE object_not_in_prerequisite_state USING
+                        MESSAGE = format('locked_at of lock "%s" is infinity, and no token is greater', seen.name),
+                        HINT = 'The row was probably edited by hand. Set its locked_at to the current time in UTC.';
                 END IF;
                 IF seen.lock_until > now THEN -- ended with its session
                     PERFORM @extschema@.shedlock__mark(ARRAY[seen.name]);
@@ -1084,8 +1166,8 @@ BEGIN
             token := @extschema@.shedlock__take(names, seized, now, at_most, at_least, asked_tick, kind, holder);
             EXIT;
         EXCEPTION
-            -- It was refused; or another transaction's first insert of the name is not committed yet; or the row has changed
-            -- since this transaction's snapshot.
+            -- It was refused; or another transaction's first insert of the name is not committed yet; or the row has
+            -- changed since this transaction's snapshot.
             WHEN SQLSTATE 'SL0NO' OR lock_not_available OR serialization_failure OR deadlock_detected THEN
                 token := NULL;
                 RETURN;
@@ -1102,7 +1184,8 @@ $$;
 
 -- The time now, raised above every locked_at that it replaces. The token must not equal the tick, because last_tick =
 -- locked_at means that there was no tick.
-CREATE OR REPLACE FUNCTION shedlock__new_token(now timestamp, tick timestamp, previous timestamp, unit interval) RETURNS timestamp
+CREATE OR REPLACE FUNCTION shedlock__new_token(now timestamp, tick timestamp, previous timestamp, unit interval)
+    RETURNS timestamp
     LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     token timestamp := @extschema@.shedlock__round_down(now, unit);
@@ -1115,8 +1198,9 @@ END
 $$;
 
 -- Tries until `wait` is over. In REPEATABLE READ and above it does not see a release, only the end of the lease.
-CREATE OR REPLACE FUNCTION shedlock__try_for(names text[], at_most interval, at_least interval, wait interval, asked_tick timestamp, retry boolean,
-                                             kind text, holder text) RETURNS bigint
+CREATE OR REPLACE FUNCTION shedlock__try_for(names text[], at_most interval, at_least interval, wait interval,
+                                             asked_tick timestamp, retry boolean, kind text, holder text)
+    RETURNS bigint
     LANGUAGE plpgsql AS $$
 DECLARE
     until CONSTANT timestamptz := clock_timestamp() + wait;
@@ -1133,18 +1217,20 @@ END
 $$;
 
 -- The kind is NULL if ends_with_session was NULL.
-CREATE OR REPLACE FUNCTION shedlock__acquire(names text[], at_most interval, at_least interval, wait interval, tick timestamptz, retry boolean,
-                                             kind text, holder text) RETURNS bigint
+CREATE OR REPLACE FUNCTION shedlock__acquire(names text[], at_most interval, at_least interval, wait interval,
+                                             tick timestamptz, retry boolean, kind text, holder text) RETURNS bigint
     LANGUAGE plpgsql AS $$
 DECLARE
     asked_tick timestamp;
 BEGIN
     at_most := @extschema@.shedlock__at_most(at_most);
     -- The defaults need no check and no wait, which would be a third of what a refusal costs.
-    IF interval_send(at_least) = interval_send('0') AND interval_send(wait) = interval_send('0') AND tick IS NULL AND NOT retry AND kind IS NOT NULL THEN
+    IF interval_send(at_least) = interval_send('0') AND interval_send(wait) = interval_send('0')
+       AND tick IS NULL AND NOT retry AND kind IS NOT NULL THEN
         RETURN (@extschema@.shedlock__try(names, at_most, interval '0', NULL::timestamp, false, kind, holder)).token;
     END IF;
-    PERFORM @extschema@.shedlock__require(at_least IS NOT NULL, 'at_least'::text, 'An at_least of ''0'' frees the lock as soon as it is released.'::text);
+    PERFORM @extschema@.shedlock__require(at_least IS NOT NULL, 'at_least'::text,
+        'An at_least of ''0'' frees the lock as soon as it is released.'::text);
     at_least := @extschema@.shedlock__at_least(at_least, at_most);
     wait := @extschema@.shedlock__wait(wait);
     asked_tick := @extschema@.shedlock__tick(tick, retry);
@@ -1170,8 +1256,9 @@ BEGIN
     @here@
     @usual_acquire@
     PERFORM @extschema@.shedlock__require_writable('shedlock_acquire'::text);
-    RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__name(name COLLATE "default"), at_most, at_least, wait, tick, retry,
-        CASE WHEN ends_with_session THEN '!'::text WHEN NOT ends_with_session THEN ':'::text END, holder) IS NOT NULL;
+    RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__name(name COLLATE "default"), at_most, at_least, wait,
+        tick, retry, CASE WHEN ends_with_session THEN '!'::text WHEN NOT ends_with_session THEN ':'::text END,
+        holder) IS NOT NULL;
 END
 $$;
 
@@ -1191,13 +1278,15 @@ BEGIN
     @here@
     @usual_acquire_token@
     PERFORM @extschema@.shedlock__require_writable('shedlock_acquire_token'::text);
-    RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__name(name COLLATE "default"), at_most, at_least, wait, tick, retry,
-        CASE WHEN ends_with_session THEN '&'::text WHEN NOT ends_with_session THEN '#'::text END, holder);
+    RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__name(name COLLATE "default"), at_most, at_least, wait,
+        tick, retry, CASE WHEN ends_with_session THEN '&'::text WHEN NOT ends_with_session THEN '#'::text END,
+        holder);
 END
 $$;
 
 -- For the client library. NULL and false tell it that nothing would wake it, so it polls.
-CREATE OR REPLACE FUNCTION shedlock_wait_any(names text[], which integer[], wait interval, wait_id bigint) RETURNS integer[]
+CREATE OR REPLACE FUNCTION shedlock_wait_any(names text[], which integer[], wait interval, wait_id bigint)
+    RETURNS integer[]
     LANGUAGE sql VOLATILE AS $$ SELECT NULL::integer[] $$;
 
 CREATE OR REPLACE FUNCTION shedlock_end_wait(wait_id bigint) RETURNS boolean
@@ -1207,11 +1296,12 @@ CREATE OR REPLACE FUNCTION shedlock_end_wait(wait_id bigint) RETURNS boolean
 
 CREATE OR REPLACE FUNCTION shedlock__utc(t timestamp) RETURNS text
     LANGUAGE sql STABLE AS $$
-SELECT CASE WHEN isfinite(t) THEN rtrim(rtrim(to_char(t, 'YYYY-MM-DD HH24:MI:SS.US'), '0'), '.') || ' UTC' ELSE t::text END
+SELECT CASE WHEN isfinite(t) THEN rtrim(rtrim(to_char(t, 'YYYY-MM-DD HH24:MI:SS.US'), '0'), '.') || ' UTC'
+            ELSE t::text END
 $$;
 
--- Why a lease is not both ours and live; the reason is NULL if it is both. "Ours" is as in shedlock__is_owner; done means
--- that it was released as done.
+-- Why a lease is not both ours and live; the reason is NULL if it is both. "Ours" is as in shedlock__is_owner; done
+-- means that it was released as done.
 CREATE OR REPLACE FUNCTION shedlock__complaint(seen shedlock__row, session text, token bigint, now timestamp,
                                                OUT reason text, OUT advice text, OUT done boolean)
     LANGUAGE plpgsql AS $$
@@ -1228,7 +1318,8 @@ BEGIN
     END IF;
     lasts_until := @extschema@.shedlock__lasts_until(seen, now);
     found_token := @extschema@.shedlock__token_of(seen.locked_at);
-    IF seen.lock_until <> timestamp 'infinity' AND @extschema@.shedlock__is_owner(session, token, seen.locked_by, found_token) THEN
+    IF seen.lock_until <> timestamp 'infinity'
+       AND @extschema@.shedlock__is_owner(session, token, seen.locked_by, found_token) THEN
         IF seen.lock_at_least_until IS NULL THEN
             reason := 'It has been released before, as done.';
             done := true;
@@ -1237,13 +1328,16 @@ BEGIN
         ELSIF seen.lock_until <= now THEN
             reason := format('Its lease ended at %s.', @extschema@.shedlock__utc(seen.lock_until));
             advice := 'Choose a longer at_most, or extend the lock in time.';
-        ELSIF session IS NULL AND strpos(seen.locked_by, '&') > 0 AND @extschema@.shedlock__has_lost_its_session(seen.locked_by, seen.locked_at) THEN
-            reason := 'Its lease ended with the session that acquired it.'; -- at_least may still keep others away, but the owner has lost the lock
+        ELSIF session IS NULL AND strpos(seen.locked_by, '&') > 0
+              AND @extschema@.shedlock__has_lost_its_session(seen.locked_by, seen.locked_at) THEN
+            -- at_least may still keep others away, but the owner has lost the lock
+            reason := 'Its lease ended with the session that acquired it.';
         END IF;
         RETURN;
     END IF;
     -- The tick of an acquisition without a tick is its token, unless the token had to be raised above the time.
-    IF session IS NULL AND seen.last_done_tick < seen.locked_at AND token = @extschema@.shedlock__token_of(seen.last_done_tick) THEN
+    IF session IS NULL AND seen.last_done_tick < seen.locked_at
+       AND token = @extschema@.shedlock__token_of(seen.last_done_tick) THEN
         reason := 'It has been released as done, and was acquired again since.';
         done := true;
         RETURN;
@@ -1255,11 +1349,14 @@ BEGIN
     ELSIF token > found_token OR token IS NOT NULL AND seen.locked_at = timestamp '-infinity' THEN
         reason := 'No acquisition has had this token.';
     ELSIF token = found_token AND origin.kind IN (':', '!') THEN
-        reason := format('That acquisition belongs to a session: "%s", since %s.', holder, @extschema@.shedlock__utc(seen.locked_at));
+        reason := format('That acquisition belongs to a session: "%s", since %s.',
+                         holder, @extschema@.shedlock__utc(seen.locked_at));
     ELSIF token = found_token THEN
-        reason := format('That token does not own the lock: "%s", since %s.', holder, @extschema@.shedlock__utc(seen.locked_at));
+        reason := format('That token does not own the lock: "%s", since %s.',
+                         holder, @extschema@.shedlock__utc(seen.locked_at));
     ELSIF origin.kind = '*' THEN
-        reason := format('An administrator intervened: "%s", at %s.', holder, @extschema@.shedlock__utc(seen.locked_at));
+        reason := format('An administrator intervened: "%s", at %s.',
+                         holder, @extschema@.shedlock__utc(seen.locked_at));
     ELSIF token IS NOT NULL THEN
         reason := format('It was taken over by "%s" at %s.', holder, @extschema@.shedlock__utc(seen.locked_at));
     ELSE
@@ -1290,8 +1387,9 @@ $$;
 
 -- Extends to at_most from now, or releases if at_most is NULL. Waits for a transaction that has locked one of the rows;
 -- with nowait it gives NULL instead. Without `tell` there is no WARNING.
-CREATE OR REPLACE FUNCTION shedlock__change(names text[], session text, token bigint, at_most interval, at_least interval, done boolean,
-                                            tell boolean, nowait boolean) RETURNS boolean
+CREATE OR REPLACE FUNCTION shedlock__change(names text[], session text, token bigint, at_most interval,
+                                            at_least interval, done boolean, tell boolean, nowait boolean)
+    RETURNS boolean
     LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
 DECLARE
@@ -1312,15 +1410,19 @@ BEGIN
         IF nowait THEN
             SELECT array_agg(l.r) INTO seized
               FROM (SELECT (@columns@)::@extschema@.shedlock__row AS r
-                      FROM @extschema@.shedlock s WHERE s.name = ANY (names) ORDER BY s.name COLLATE "C" FOR NO KEY UPDATE SKIP LOCKED) l;
+                      FROM @extschema@.shedlock s WHERE s.name = ANY (names)
+                     ORDER BY s.name COLLATE "C" FOR NO KEY UPDATE SKIP LOCKED) l;
         ELSE
             SELECT array_agg(l.r) INTO seized
               FROM (SELECT (@columns@)::@extschema@.shedlock__row AS r
-                      FROM @extschema@.shedlock s WHERE s.name = ANY (names) ORDER BY s.name COLLATE "C" FOR NO KEY UPDATE) l;
+                      FROM @extschema@.shedlock s WHERE s.name = ANY (names)
+                     ORDER BY s.name COLLATE "C" FOR NO KEY UPDATE) l;
         END IF;
         now := clock_timestamp() AT TIME ZONE 'UTC';
         IF cardinality(seized) IS DISTINCT FROM cardinality(names) THEN
-            IF nowait AND EXISTS (SELECT FROM @extschema@.shedlock s WHERE s.name = ANY (names) AND s.name <> ALL (SELECT l.name FROM unnest(seized) l)) THEN
+            IF nowait AND EXISTS (SELECT FROM @extschema@.shedlock s
+                                   WHERE s.name = ANY (names)
+                                     AND s.name <> ALL (SELECT l.name FROM unnest(seized) l)) THEN
                 RAISE SQLSTATE 'SL0NO'; -- without a code: another transaction has locked a row
             END IF;
             PERFORM @extschema@.shedlock__require_absent(n) FROM unnest(names) n
@@ -1351,7 +1453,9 @@ BEGIN
             UPDATE @extschema@.shedlock s
                SET lock_until = GREATEST(@extschema@.shedlock__round_up(now + at_most, unit), k.keep),
                    lock_at_least_until = k.keep
-              FROM (SELECT l.name, COALESCE(@extschema@.shedlock__kept_until(now, at_least, unit), l.lock_at_least_until) AS keep
+              FROM (SELECT l.name,
+                           COALESCE(@extschema@.shedlock__kept_until(now, at_least, unit),
+                                    l.lock_at_least_until) AS keep
                       FROM unnest(seized) l) k
              WHERE s.name = k.name;
         END IF;
@@ -1359,7 +1463,8 @@ BEGIN
         IF code IS NULL THEN
             RETURN NULL;
         ELSIF tell THEN
-            PERFORM @extschema@.shedlock_raise(code, format('lock "%s" was not %s', refused, CASE WHEN at_most IS NULL THEN 'released' ELSE 'extended' END),
+            PERFORM @extschema@.shedlock_raise(code,
+                format('lock "%s" was not %s', refused, CASE WHEN at_most IS NULL THEN 'released' ELSE 'extended' END),
                 reason, COALESCE(advice, ''::text), true);
         END IF;
         RETURN false;
@@ -1375,13 +1480,13 @@ BEGIN
 END
 $$;
 
--- Extends one lock that certainly belongs to the caller and is live. False only means that shedlock__change must decide. The
--- kind says whether the lock belongs to this session or to the token.
+-- Extends one lock that certainly belongs to the caller and is live. False only means that shedlock__change must
+-- decide. The kind says whether the lock belongs to this session or to the token.
 --
 -- The clock is read before the row is locked, which saves the statement that locks it. So the lease must last for
 -- another second, and an UPDATE that took longer is undone. An at_least that has not passed is left to
--- shedlock__change; so is a table on which shedlock_protect_row could take this for another client's UPDATE. Tokens have
--- sixteen digits until 2286.
+-- shedlock__change; so is a table on which shedlock_protect_row could take this for another client's UPDATE. Tokens
+-- have sixteen digits until 2286.
 CREATE OR REPLACE FUNCTION shedlock__extend_one(name text, kind text, token bigint, at_most interval) RETURNS boolean
     LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
@@ -1402,9 +1507,11 @@ BEGIN
          WHERE s.name = shedlock__extend_one.name AND s.lock_until > soon AND s.lock_until < timestamp 'infinity'
            AND s.lock_at_least_until > timestamp '-infinity' AND s.lock_at_least_until < now
            AND right(s.locked_by COLLATE "default", 16) = @extschema@.shedlock__token_of(s.locked_at)::text
-           AND CASE kind WHEN ':' THEN right(left(s.locked_by COLLATE "default", -16), length(session) + 1) IN (session || ':', session || '!')
+           AND CASE kind WHEN ':' THEN right(left(s.locked_by COLLATE "default", -16), length(session) + 1)
+                                       IN (session || ':', session || '!')
                     ELSE right(s.locked_by COLLATE "default", 17) = '#' || token END
-        RETURNING s.lock_until = new_end AND clock_timestamp() AT TIME ZONE interval '0' < LEAST(soon, new_end) INTO is_exact;
+        RETURNING s.lock_until = new_end AND clock_timestamp() AT TIME ZONE interval '0' < LEAST(soon, new_end)
+          INTO is_exact;
         IF is_exact IS NOT TRUE THEN
             RAISE SQLSTATE 'SL0NO';
         END IF;
@@ -1419,13 +1526,13 @@ BEGIN
 END
 $$;
 
-CREATE OR REPLACE FUNCTION shedlock__extend(names text[], session text, token bigint, at_most interval, at_least interval,
-                                            nowait boolean) RETURNS boolean
+CREATE OR REPLACE FUNCTION shedlock__extend(names text[], session text, token bigint, at_most interval,
+                                            at_least interval, nowait boolean) RETURNS boolean
     LANGUAGE plpgsql AS $$
 BEGIN
     at_most := @extschema@.shedlock__at_most(at_most);
-    RETURN @extschema@.shedlock__change(names, session, token, at_most, @extschema@.shedlock__at_least(at_least, at_most), NULL::boolean, true,
-        @extschema@.shedlock__nowait(nowait));
+    RETURN @extschema@.shedlock__change(names, session, token, at_most,
+        @extschema@.shedlock__at_least(at_least, at_most), NULL::boolean, true, @extschema@.shedlock__nowait(nowait));
 END
 $$;
 
@@ -1439,12 +1546,14 @@ BEGIN
     @here@
     @usual_extend@
     PERFORM @extschema@.shedlock__require_writable('shedlock_extend'::text);
-    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__name(name COLLATE "default"), @extschema@.shedlock__session(), token, at_most, at_least, nowait);
+    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__name(name COLLATE "default"),
+        @extschema@.shedlock__session(), token, at_most, at_least, nowait);
 END
 $$;
 
-CREATE OR REPLACE FUNCTION shedlock_extend_token(name text, token bigint, at_most interval, at_least interval DEFAULT NULL,
-                                                 nowait boolean DEFAULT false) RETURNS boolean
+CREATE OR REPLACE FUNCTION shedlock_extend_token(name text, token bigint, at_most interval,
+                                                 at_least interval DEFAULT NULL, nowait boolean DEFAULT false)
+    RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     kind CONSTANT text := '#';
@@ -1452,7 +1561,8 @@ BEGIN
     @here@
     @usual_extend@
     PERFORM @extschema@.shedlock__require_writable('shedlock_extend_token'::text);
-    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__name(name COLLATE "default"), NULL::text, @extschema@.shedlock__token(token), at_most, at_least, nowait);
+    RETURN @extschema@.shedlock__extend(@extschema@.shedlock__name(name COLLATE "default"),
+        NULL::text, @extschema@.shedlock__token(token), at_most, at_least, nowait);
 END
 $$;
 
@@ -1463,20 +1573,22 @@ BEGIN
     @here@
     @usual_release@
     PERFORM @extschema@.shedlock__require_writable('shedlock_release'::text);
-    RETURN @extschema@.shedlock__change(@extschema@.shedlock__name(name COLLATE "default"), @extschema@.shedlock__session(), NULL::bigint, NULL::interval, NULL::interval,
+    RETURN @extschema@.shedlock__change(@extschema@.shedlock__name(name COLLATE "default"),
+        @extschema@.shedlock__session(), NULL::bigint, NULL::interval, NULL::interval,
         @extschema@.shedlock__done(done), true, false);
 END
 $$;
 
-CREATE OR REPLACE FUNCTION shedlock_release_token(name text, token bigint, done boolean DEFAULT true, nowait boolean DEFAULT false)
-    RETURNS boolean
+CREATE OR REPLACE FUNCTION shedlock_release_token(name text, token bigint, done boolean DEFAULT true,
+                                                  nowait boolean DEFAULT false) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 BEGIN
     @here@
     @usual_release_token@
     PERFORM @extschema@.shedlock__require_writable('shedlock_release_token'::text);
-    RETURN @extschema@.shedlock__change(@extschema@.shedlock__name(name COLLATE "default"), NULL::text, @extschema@.shedlock__token(token), NULL::interval, NULL::interval,
+    RETURN @extschema@.shedlock__change(@extschema@.shedlock__name(name COLLATE "default"),
+        NULL::text, @extschema@.shedlock__token(token), NULL::interval, NULL::interval,
         @extschema@.shedlock__done(done), true, @extschema@.shedlock__nowait(nowait));
 END
 $$;
@@ -1503,7 +1615,8 @@ BEGIN
        OR session IS NOT NULL AND @extschema@.shedlock__is_owner(session, token, seen.locked_by, found_token) THEN
         RETURN NULL;
     END IF;
-    RETURN format(CASE WHEN origin.kind = '*' THEN 'An administrator intervened: "%s".' ELSE 'Its latest acquisition is by "%s".' END, origin.holder);
+    RETURN format(CASE WHEN origin.kind = '*' THEN 'An administrator intervened: "%s".'
+                       ELSE 'Its latest acquisition is by "%s".' END, origin.holder);
 END
 $$;
 
@@ -1559,8 +1672,8 @@ $$;
 
 -- Whether this transaction itself has written the row that it sees. If the row's xmin is still in progress it is ours,
 -- because we would not see the row of another such transaction. Transaction ids ascend, so those of our subtransactions
--- come after our own. The answer is false if it cannot be known: the row was frozen so long ago that its xmin seems to be in
--- the future, or the server has no xmin.
+-- come after our own. The answer is false if it cannot be known: the row was frozen so long ago that its xmin seems to
+-- be in the future, or the server has no xmin.
 CREATE OR REPLACE FUNCTION shedlock__has_written(name text) RETURNS boolean
     LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
@@ -1569,7 +1682,8 @@ DECLARE
     later bigint;
 BEGIN
     own := pg_current_xact_id()::text;
-    SELECT (s.xmin::text::bigint - own) & 4294967295 INTO later FROM @extschema@.shedlock s WHERE s.name = shedlock__has_written.name;
+    SELECT (s.xmin::text::bigint - own) & 4294967295 INTO later
+      FROM @extschema@.shedlock s WHERE s.name = shedlock__has_written.name;
     RETURN later = 0 OR later < 2147483648 AND pg_xact_status((own + later)::text::xid8) = 'in progress';
 EXCEPTION WHEN invalid_parameter_value OR feature_not_supported OR undefined_column THEN
     RETURN false;
@@ -1603,8 +1717,10 @@ BEGIN
             NULL;
         ELSIF seen.lock_until = timestamp 'infinity' THEN -- by hand; shedlock_pause is an acquisition
             reason := 'It is paused.';
-        ELSIF NOT @extschema@.shedlock__is_owner(session, token, seen.locked_by, @extschema@.shedlock__token_of(seen.locked_at)) THEN
-            reason := format('That acquisition belongs to a session, and only that session can complete it: "%s".', (@extschema@.shedlock__origin(seen.locked_by, seen.locked_at)).holder);
+        ELSIF NOT @extschema@.shedlock__is_owner(session, token, seen.locked_by,
+                                                 @extschema@.shedlock__token_of(seen.locked_at)) THEN
+            reason := format('That acquisition belongs to a session, and only that session can complete it: "%s".',
+                             (@extschema@.shedlock__origin(seen.locked_by, seen.locked_at)).holder);
         ELSIF seen.lock_at_least_until > timestamp '-infinity' THEN
             unreleased := unreleased || wanted;
             had_tick := had_tick OR seen.last_tick IS DISTINCT FROM seen.locked_at;
@@ -1622,10 +1738,12 @@ BEGIN
     FOREACH seen IN ARRAY seized LOOP
         -- A lock_until that was edited by hand may be long before the acquisition, or -infinity.
         IF GREATEST(seen.lock_until, seen.locked_at) < now AND seen.lock_at_least_until > timestamp '-infinity' THEN
-            RAISE WARNING USING MESSAGE = format('the run of lock "%s" overran its lease by %s', seen.name,
-                                                 make_interval(secs => extract(epoch FROM now - GREATEST(seen.lock_until, seen.locked_at))::float8)),
-                DETAIL = 'Nobody else has acquired the lock since, so the transaction can still commit.',
-                HINT = 'Choose a longer at_most, or extend the lock in time.';
+            RAISE WARNING
+                USING MESSAGE = format('the run of lock "%s" overran its lease by %s', seen.name,
+                          make_interval(secs =>
+                              extract(epoch FROM now - GREATEST(seen.lock_until, seen.locked_at))::float8)),
+                      DETAIL = 'Nobody else has acquired the lock since, so the transaction can still commit.',
+                      HINT = 'Choose a longer at_most, or extend the lock in time.';
         END IF;
     END LOOP;
     IF current_setting('citus.version', true) IS NOT NULL THEN
@@ -1642,7 +1760,8 @@ CREATE OR REPLACE FUNCTION shedlock_complete(name text) RETURNS void
 BEGIN
     @here@
     PERFORM @extschema@.shedlock__require_writable('shedlock_complete'::text);
-    PERFORM @extschema@.shedlock__complete(@extschema@.shedlock__name(name COLLATE "default"), @extschema@.shedlock__session(), NULL::bigint);
+    PERFORM @extschema@.shedlock__complete(@extschema@.shedlock__name(name COLLATE "default"),
+        @extschema@.shedlock__session(), NULL::bigint);
 END
 $$;
 
@@ -1651,15 +1770,16 @@ CREATE OR REPLACE FUNCTION shedlock_complete_token(name text, token bigint) RETU
 BEGIN
     @here@
     PERFORM @extschema@.shedlock__require_writable('shedlock_complete_token'::text);
-    PERFORM @extschema@.shedlock__complete(@extschema@.shedlock__name(name COLLATE "default"), NULL::text, @extschema@.shedlock__token(token));
+    PERFORM @extschema@.shedlock__complete(@extschema@.shedlock__name(name COLLATE "default"),
+        NULL::text, @extschema@.shedlock__token(token));
 END
 $$;
 
 -- Run -----------------------------------------------------------------------------------------------------------------
 
 -- For shedlock_run, which cannot run with its owner's rights, because then it could not commit.
-CREATE OR REPLACE FUNCTION shedlock_run_begin(name text, command text, at_most interval, at_least interval, wait interval, tick timestamptz,
-                                              retry boolean) RETURNS bigint
+CREATE OR REPLACE FUNCTION shedlock_run_begin(name text, command text, at_most interval, at_least interval,
+                                              wait interval, tick timestamptz, retry boolean) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     names text[] COLLATE "default";
@@ -1685,8 +1805,9 @@ BEGIN
     COMMIT;
 EXCEPTION WHEN invalid_transaction_termination THEN
     IF message = SQLERRM THEN
-        RAISE active_sql_transaction USING MESSAGE = 'shedlock_run cannot run inside a transaction block, a function or an exception block',
-            HINT = 'CALL it by itself. Inside a transaction use shedlock_acquire and shedlock_release.';
+        RAISE active_sql_transaction
+            USING MESSAGE = 'shedlock_run cannot run inside a transaction block, a function or an exception block',
+                  HINT = 'CALL it by itself. Inside a transaction use shedlock_acquire and shedlock_release.';
     END IF;
 END
 $$;
@@ -1720,8 +1841,10 @@ CREATE OR REPLACE FUNCTION shedlock_run_failed(name text, token bigint, code tex
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     @here@
-    PERFORM @extschema@.shedlock__change(ARRAY[name COLLATE "default"], @extschema@.shedlock__session(), token, NULL::interval, NULL::interval, false, code <> 'SL001', false);
-    RETURN CASE WHEN code = '2D000' THEN 'The portable edition of shedlock_run cannot run what commits by itself.' ELSE hint END;
+    PERFORM @extschema@.shedlock__change(ARRAY[name COLLATE "default"], @extschema@.shedlock__session(), token,
+        NULL::interval, NULL::interval, false, code <> 'SL001', false);
+    RETURN CASE WHEN code = '2D000' THEN 'The portable edition of shedlock_run cannot run what commits by itself.'
+                ELSE hint END;
 END
 $$;
 
@@ -1789,8 +1912,9 @@ BEGIN
         BEGIN -- the caller gets the error of the command even if the release fails, too
             hint := @extschema@.shedlock_run_failed(name, token, code, hint);
         EXCEPTION WHEN query_canceled OR OTHERS THEN
-            RAISE WARNING USING ERRCODE = SQLSTATE, MESSAGE = pg_catalog.format('lock "%s" was not released', name), DETAIL = SQLERRM,
-                HINT = 'It ends with its lease, or with this session.';
+            RAISE WARNING
+                USING ERRCODE = SQLSTATE, MESSAGE = pg_catalog.format('lock "%s" was not released', name),
+                      DETAIL = SQLERRM, HINT = 'It ends with its lease, or with this session.';
         END;
         COMMIT;
         PERFORM @extschema@.shedlock_raise(code, message, detail, hint, false);
@@ -1835,16 +1959,19 @@ BEGIN
     END IF;
     now := clock_timestamp() AT TIME ZONE 'UTC';
     -- An infinite locked_at, which somebody set by hand, is nobody's token, so this repairs it.
-    freed_at := @extschema@.shedlock__new_token(now, NULL::timestamp, NULLIF(seen.locked_at, timestamp 'infinity'), columns.unit);
+    freed_at := @extschema@.shedlock__new_token(now, NULL::timestamp, NULLIF(seen.locked_at, timestamp 'infinity'),
+        columns.unit);
     PERFORM @extschema@.shedlock__mark(ARRAY[seen.name]);
     UPDATE @extschema@.shedlock s
        SET lock_until = @extschema@.shedlock__round_down(now, columns.unit),
            locked_at = freed_at,
-           locked_by = @extschema@.shedlock__locked_by('released by force: ' || session_user, '*' || @extschema@.shedlock__number(freed_at),
+           locked_by = @extschema@.shedlock__locked_by('released by force: ' || session_user,
+                                                       '*' || @extschema@.shedlock__number(freed_at),
                                                        columns.locked_by_limit),
            lock_at_least_until = NULL,
            last_tick = @extschema@.shedlock__with_java(s.last_tick, s.locked_by::text COLLATE "default", s.locked_at),
-           last_done_tick = @extschema@.shedlock__with_java(s.last_done_tick, s.locked_by::text COLLATE "default", s.locked_at)
+           last_done_tick = @extschema@.shedlock__with_java(s.last_done_tick,
+                                                            s.locked_by::text COLLATE "default", s.locked_at)
      WHERE s.name = shedlock__force_release.name;
     PERFORM @extschema@.shedlock__require_durability();
     RETURN @extschema@.shedlock__lasts_until(seen, now) > now;
@@ -1866,7 +1993,8 @@ CREATE OR REPLACE FUNCTION shedlock__is_past(seen shedlock__row, now timestamp) 
     LANGUAGE plpgsql AS $$
 BEGIN
     RETURN @extschema@.shedlock__lasts_until(seen, now) <= now
-       AND seen.locked_at < @extschema@.shedlock__round_down(now, (SELECT c.unit FROM @extschema@.shedlock__columns() c))
+       AND seen.locked_at
+           < @extschema@.shedlock__round_down(now, (SELECT c.unit FROM @extschema@.shedlock__columns() c))
        AND COALESCE(seen.last_tick < now, true);
 END
 $$;
@@ -1880,7 +2008,8 @@ DECLARE
 BEGIN
     IF EXISTS (SELECT FROM pg_constraint WHERE confrelid = '@extschema@.shedlock'::regclass AND contype = 'f') THEN
         RAISE object_not_in_prerequisite_state
-            USING MESSAGE = format('cannot forget lock "%s": foreign keys of other tables refer to the lock table', name),
+            USING MESSAGE = format('cannot forget lock "%s": foreign keys of other tables refer to the lock table',
+                                   name),
                   HINT = 'DELETE the row as the owner of the table, while the lock is free. That checks them.';
     END IF;
     SELECT @columns@
@@ -1897,8 +2026,10 @@ BEGIN
         IF seen.name IS NULL OR NOT @extschema@.shedlock__is_past(seen, clock_timestamp() AT TIME ZONE 'UTC') THEN
             RAISE SQLSTATE 'SL0NO';
         END IF;
-        IF seen.lock_until > clock_timestamp() AT TIME ZONE 'UTC' THEN -- ended with its session: shedlock_protect_row would keep it
-            UPDATE @extschema@.shedlock s SET lock_at_least_until = 'infinity', lock_until = seen.locked_at WHERE s.name = shedlock__forget.name;
+        -- ended with its session: shedlock_protect_row would keep it
+        IF seen.lock_until > clock_timestamp() AT TIME ZONE 'UTC' THEN
+            UPDATE @extschema@.shedlock s SET lock_at_least_until = 'infinity', lock_until = seen.locked_at
+             WHERE s.name = shedlock__forget.name;
         END IF;
         DELETE FROM @extschema@.shedlock s WHERE s.name = shedlock__forget.name;
     EXCEPTION WHEN SQLSTATE 'SL0NO' OR serialization_failure THEN -- or it has changed since this transaction's snapshot
@@ -1922,14 +2053,16 @@ BEGIN
 END
 $$;
 
-CREATE OR REPLACE FUNCTION shedlock_pause(name text, reason text DEFAULT NULL, wait interval DEFAULT '0') RETURNS boolean
+CREATE OR REPLACE FUNCTION shedlock_pause(name text, reason text DEFAULT NULL, wait interval DEFAULT '0')
+    RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     @here@
     PERFORM @extschema@.shedlock__require_writable('shedlock_pause'::text);
     PERFORM @extschema@.shedlock__require(name IS NOT NULL, 'name'::text, ''::text);
-    RETURN @extschema@.shedlock__try_for(ARRAY[name COLLATE "default"], NULL::interval, NULL::interval, @extschema@.shedlock__wait(wait),
-        NULL::timestamp, false, '*'::text, 'paused: ' || session_user || COALESCE(': ' || NULLIF(reason, ''), '')) IS NOT NULL;
+    RETURN @extschema@.shedlock__try_for(ARRAY[name COLLATE "default"], NULL::interval, NULL::interval,
+        @extschema@.shedlock__wait(wait), NULL::timestamp, false, '*'::text,
+        'paused: ' || session_user || COALESCE(': ' || NULLIF(reason, ''), '')) IS NOT NULL;
 END
 $$;
 
@@ -1950,7 +2083,8 @@ BEGIN
     END;
     PERFORM @extschema@.shedlock__mark(ARRAY[seen.name]);
     UPDATE @extschema@.shedlock s
-       SET lock_until = @extschema@.shedlock__round_down(clock_timestamp() AT TIME ZONE 'UTC', (SELECT unit FROM @extschema@.shedlock__columns())),
+       SET lock_until = @extschema@.shedlock__round_down(clock_timestamp() AT TIME ZONE 'UTC',
+                                                         (SELECT unit FROM @extschema@.shedlock__columns())),
            lock_at_least_until = seen.lock_at_least_until
      WHERE s.name = shedlock__resume.name;
     RETURN true;
@@ -1970,18 +2104,20 @@ $$;
 -- See -----------------------------------------------------------------------------------------------------------------
 
 CREATE OR REPLACE FUNCTION shedlock_rows(names text[],
-    OUT name text, OUT lock_until timestamp, OUT locked_at timestamp, OUT locked_by text, OUT lock_at_least_until timestamp,
-    OUT last_tick timestamp, OUT last_done_tick timestamp, OUT last_done_at timestamp
+    OUT name text, OUT lock_until timestamp, OUT locked_at timestamp, OUT locked_by text,
+    OUT lock_at_least_until timestamp, OUT last_tick timestamp, OUT last_done_tick timestamp, OUT last_done_at timestamp
 ) RETURNS SETOF record
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
     @here@
     IF names IS NULL THEN
-        RETURN QUERY SELECT s.name::text, s.lock_until, s.locked_at, s.locked_by::text, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at
+        RETURN QUERY SELECT s.name::text, s.lock_until, s.locked_at, s.locked_by::text, s.lock_at_least_until,
+                            s.last_tick, s.last_done_tick, s.last_done_at
                        FROM @extschema@.shedlock s;
     ELSE
-        RETURN QUERY SELECT s.name::text, s.lock_until, s.locked_at, s.locked_by::text, s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at
+        RETURN QUERY SELECT s.name::text, s.lock_until, s.locked_at, s.locked_by::text, s.lock_at_least_until,
+                            s.last_tick, s.last_done_tick, s.last_done_at
                        FROM @extschema@.shedlock s WHERE s.name = ANY (names);
     END IF;
 END
@@ -1991,7 +2127,8 @@ $$;
 
 CREATE OR REPLACE FUNCTION shedlock_stats_rows(
     OUT name text, OUT attempts bigint, OUT acquired bigint, OUT refused bigint, OUT released bigint, OUT failed bigint,
-    OUT extended bigint, OUT expired bigint, OUT lost bigint, OUT wait_time interval, OUT longest_hold interval, OUT total_hold interval
+    OUT extended bigint, OUT expired bigint, OUT lost bigint, OUT wait_time interval, OUT longest_hold interval,
+    OUT total_hold interval
 ) RETURNS SETOF record
     LANGUAGE plpgsql AS $$
 BEGIN
@@ -2010,9 +2147,10 @@ CREATE OR REPLACE FUNCTION shedlock_version(OUT edition text, OUT version text)
 
 -- Shape ---------------------------------------------------------------------------------------------------------------
 
--- Like extension/inspection.cpp, this refuses whatever is not known to be harmless. It is called when this file runs, by the
--- doctor and by shedlock_protect. In every other call it would cost more than the call itself.
-CREATE OR REPLACE FUNCTION shedlock_inspect(OUT lock_table regclass, OUT complaint text, OUT remedy text, OUT has_counters boolean)
+-- Like extension/inspection.cpp, this refuses whatever is not known to be harmless. It is called when this file runs,
+-- by the doctor and by shedlock_protect. In every other call it would cost more than the call itself.
+CREATE OR REPLACE FUNCTION shedlock_inspect(OUT lock_table regclass, OUT complaint text, OUT remedy text,
+                                            OUT has_counters boolean)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     id CONSTANT oid := to_regclass('@extschema@.shedlock');
@@ -2030,58 +2168,90 @@ BEGIN
     IF t.oid IS NULL THEN
         RAISE undefined_table USING MESSAGE = 'the lock table has been dropped', HINT = 'Run shedlock.sql again.';
     END IF;
-    WITH columns AS (SELECT a.*, pg_get_expr(d.adbin, d.adrelid) AS filled FROM pg_attribute a LEFT JOIN pg_attrdef d ON (d.adrelid, d.adnum) = (a.attrelid, a.attnum)
+    WITH columns AS (SELECT a.*, pg_get_expr(d.adbin, d.adrelid) AS filled
+                       FROM pg_attribute a
+                            LEFT JOIN pg_attrdef d ON (d.adrelid, d.adnum) = (a.attrelid, a.attnum)
                       WHERE a.attrelid = id AND a.attnum > 0 AND NOT a.attisdropped),
-         wanted (no, attname) AS (VALUES (1, name 'name'), (2, 'locked_by'), (3, 'lock_until'), (4, 'locked_at'), (5, 'lock_at_least_until'),
-                                 (6, 'last_tick'), (7, 'last_done_tick'), (8, 'last_done_at')),
+         wanted (no, attname) AS (VALUES (1, name 'name'), (2, 'locked_by'), (3, 'lock_until'), (4, 'locked_at'),
+                                         (5, 'lock_at_least_until'), (6, 'last_tick'), (7, 'last_done_tick'),
+                                         (8, 'last_done_at')),
          ours AS (SELECT array_agg(attnum) AS numbers FROM columns JOIN wanted USING (attname)),
-         indexes AS (SELECT i.*, i.indnatts = 1 AND i.indkey[0] = (SELECT attnum FROM columns WHERE attname = 'name') AS is_on_name
+         indexes AS (SELECT i.*,
+                            i.indnatts = 1
+                            AND i.indkey[0] = (SELECT attnum FROM columns WHERE attname = 'name') AS is_on_name
                        FROM pg_index i WHERE i.indrelid = id)
     SELECT f.what, f.remedy INTO what, remedy FROM (
         SELECT 1, 'it is not an ordinary table', 'Rename or drop it, and run shedlock.sql again.' WHERE t.relkind <> 'r'
-        UNION ALL SELECT 2, 'its owner does not own the functions, which would run whatever the owner attaches to it', 'Run shedlock.sql again as the table''s owner.'
+        UNION ALL SELECT 2, 'its owner does not own the functions, which would run whatever the owner attaches to it',
+                'Run shedlock.sql again as the table''s owner.'
             WHERE t.relowner <> current_user::regrole
-        UNION ALL SELECT 3, 'it is a partition or a typed table, or takes part in inheritance', 'Detach it: a lock''s row must be in exactly one table, with columns of its own. If its child tables have been dropped, ANALYZE it: until then the catalog says that it has some.'
-            WHERE t.relispartition OR t.relhassubclass OR t.reloftype <> 0 OR EXISTS (SELECT FROM pg_inherits WHERE inhrelid = id)
+        UNION ALL SELECT 3, 'it is a partition or a typed table, or takes part in inheritance',
+                'Detach it: a lock''s row must be in exactly one table, with columns of its own. If its child tables have been dropped, ANALYZE it: until then the catalog says that it has some.'
+            WHERE t.relispartition OR t.relhassubclass OR t.reloftype <> 0
+               OR EXISTS (SELECT FROM pg_inherits WHERE inhrelid = id)
         UNION ALL SELECT 4, 'it has rules', 'Drop the rules.' WHERE t.relhasrules
         UNION ALL SELECT 5, 'it has triggers or foreign keys',
-               'Drop the triggers and foreign keys (docs/operations.md says which may stay). Where Citus made them, call undistribute_table; where pgactive did, use a database that it does not replicate.'
-            FROM pg_trigger g JOIN pg_proc p ON p.oid = g.tgfoid LEFT JOIN pg_constraint k ON k.oid = g.tgconstraint, ours
+                'Drop the triggers and foreign keys (docs/operations.md says which may stay). Where Citus made them, call undistribute_table; where pgactive did, use a database that it does not replicate.'
+            FROM pg_trigger g JOIN pg_proc p ON p.oid = g.tgfoid
+                 LEFT JOIN pg_constraint k ON k.oid = g.tgconstraint, ours
             WHERE g.tgrelid = id
-              AND (g.tgname, g.tgfoid, g.tgtype, g.tgenabled, g.tgnargs, g.tgattr::text, g.tgqual IS NULL) IS DISTINCT FROM
-                  ('shedlock_protect', '@extschema@.shedlock_protect_row()'::regprocedure, 27, 'O', 0, '', true) -- BEFORE UPDATE OR DELETE FOR EACH ROW
-              AND NOT (g.tgisinternal AND k.contype IS NOT DISTINCT FROM 'f' AND NOT (k.conrelid = id AND k.conkey && ours.numbers))
-              -- Somebody's own, an audit for example: AFTER (not 2, BEFORE, and not 64, INSTEAD OF), and with the rights of the
-              -- role that wrote it: a deferred one would run with the caller's, and a name without a schema would mean the
-              -- caller's temporary table. Other extensions are known by their triggers, most of which are in C.
+              AND (g.tgname, g.tgfoid, g.tgtype, g.tgenabled, g.tgnargs, g.tgattr::text, g.tgqual IS NULL)
+                  IS DISTINCT FROM ('shedlock_protect', '@extschema@.shedlock_protect_row()'::regprocedure,
+                                    27, 'O', 0, '', true) -- BEFORE UPDATE OR DELETE FOR EACH ROW
+              AND NOT (g.tgisinternal AND k.contype IS NOT DISTINCT FROM 'f'
+                       AND NOT (k.conrelid = id AND k.conkey && ours.numbers))
+              -- Somebody's own, an audit for example: AFTER (not 2, BEFORE, and not 64, INSTEAD OF), and with the
+              -- rights of the role that wrote it: a deferred one would run with the caller's, and a name without a
+              -- schema would mean the caller's temporary table. Other extensions are known by their triggers, most of
+              -- which are in C.
               AND NOT (NOT g.tgisinternal AND g.tgtype & 66 = 0 AND NOT g.tgdeferrable AND p.proowner = t.relowner
                        AND EXISTS (SELECT FROM unnest(p.proconfig) s WHERE s ~ '^search_path=.*, ?"?pg_temp"?$')
-                       AND NOT EXISTS (SELECT FROM pg_language l WHERE l.oid = p.prolang AND l.lanname IN ('c', 'internal'))
-                       AND NOT EXISTS (SELECT FROM pg_depend d WHERE (d.classid, d.objid, d.deptype) = ('pg_proc'::regclass, p.oid, 'e')))
-        UNION ALL SELECT 6, format('role %s may put triggers on it, which would run as the functions'' owner', CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END),
-                'REVOKE TRIGGER ON the table from it.' FROM aclexplode(t.relacl) a WHERE a.privilege_type = 'TRIGGER' AND a.grantee <> t.relowner
-        UNION ALL SELECT 6, 'it has row security that is forced on its owner', format('ALTER TABLE %s NO FORCE ROW LEVEL SECURITY.', id::regclass)
+                       AND NOT EXISTS (SELECT FROM pg_language l
+                                        WHERE l.oid = p.prolang AND l.lanname IN ('c', 'internal'))
+                       AND NOT EXISTS (SELECT FROM pg_depend d
+                                        WHERE (d.classid, d.objid, d.deptype) = ('pg_proc'::regclass, p.oid, 'e')))
+        UNION ALL SELECT 6, format('role %s may put triggers on it, which would run as the functions'' owner',
+                                   CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END),
+                'REVOKE TRIGGER ON the table from it.'
+            FROM aclexplode(t.relacl) a WHERE a.privilege_type = 'TRIGGER' AND a.grantee <> t.relowner
+        UNION ALL SELECT 6, 'it has row security that is forced on its owner',
+                format('ALTER TABLE %s NO FORCE ROW LEVEL SECURITY.', id::regclass)
             WHERE t.relrowsecurity AND t.relforcerowsecurity
-        UNION ALL SELECT 7, format('constraint "%s" is on a column of the locks', conname), 'Drop the constraint.' FROM pg_constraint k, ours
-            WHERE k.conrelid = id AND k.contype = 'c' AND (k.conkey && ours.numbers OR 0 >= ANY (k.conkey)) -- 0: the whole row
-        UNION ALL SELECT 7, format('constraint "%s" is not valid, so it may refuse rows that exist', conname), format('ALTER TABLE %s VALIDATE CONSTRAINT %I.', id::regclass, conname)
+        UNION ALL SELECT 7, format('constraint "%s" is on a column of the locks', conname), 'Drop the constraint.'
+            FROM pg_constraint k, ours
+            WHERE k.conrelid = id AND k.contype = 'c'
+              AND (k.conkey && ours.numbers OR 0 >= ANY (k.conkey)) -- 0: the whole row
+        UNION ALL SELECT 7, format('constraint "%s" is not valid, so it may refuse rows that exist', conname),
+                format('ALTER TABLE %s VALIDATE CONSTRAINT %I.', id::regclass, conname)
             FROM pg_constraint WHERE conrelid = id AND contype = 'c' AND NOT convalidated
-        UNION ALL SELECT 8, format('a constraint, a default or a generated column uses %s of role %s, which would run as the functions'' owner', pg_describe_object(d.refclassid, d.refobjid, 0), f.owner::regrole),
+        UNION ALL SELECT 8,
+                format('a constraint, a default or a generated column uses %s of role %s, which would run as the functions'' owner',
+                       pg_describe_object(d.refclassid, d.refobjid, 0), f.owner::regrole),
                 'Drop it, or let the owner of the table own what it uses.'
-            FROM pg_depend d JOIN (SELECT tableoid, oid, proowner FROM pg_proc UNION ALL SELECT tableoid, oid, oprowner FROM pg_operator UNION ALL SELECT tableoid, oid, typowner FROM pg_type) f (class, object, owner)
-                               ON (f.class, f.object) = (d.refclassid, d.refobjid)
-            WHERE f.owner <> t.relowner AND (d.classid = 'pg_attrdef'::regclass AND d.objid IN (SELECT oid FROM pg_attrdef WHERE adrelid = id)
-                                             OR d.classid = 'pg_constraint'::regclass AND d.objid IN (SELECT oid FROM pg_constraint WHERE conrelid = id))
+            FROM pg_depend d
+                 JOIN (SELECT tableoid, oid, proowner FROM pg_proc
+                       UNION ALL
+                       SELECT tableoid, oid, oprowner FROM pg_operator
+                       UNION ALL
+                       SELECT tableoid, oid, typowner FROM pg_type) f (class, object, owner)
+                   ON (f.class, f.object) = (d.refclassid, d.refobjid)
+            WHERE f.owner <> t.relowner
+              AND (d.classid = 'pg_attrdef'::regclass AND d.objid IN (SELECT oid FROM pg_attrdef WHERE adrelid = id)
+                   OR d.classid = 'pg_constraint'::regclass
+                      AND d.objid IN (SELECT oid FROM pg_constraint WHERE conrelid = id))
         UNION ALL SELECT 10 + w.no, format('it has no column "%s"', w.attname),
                 'Its columns are name, lock_until, locked_at, locked_by, lock_at_least_until, last_tick, last_done_tick and last_done_at; see docs/operations.md.'
             FROM wanted w WHERE NOT EXISTS (SELECT FROM columns c WHERE c.attname = w.attname)
         UNION ALL SELECT 20 + w.no, format('column "%s" is %s', attname, format_type(atttypid, NULL)),
                 CASE WHEN w.no <= 2 THEN 'It must be varchar or text.'
-                     WHEN atttypid = 'timestamptz'::regtype THEN format('Java ShedLock writes UTC times without a zone, and this type takes them for times in the session''s time zone. Set TimeZone to the time zone of the JVMs, and convert the column back: SET TimeZone = ''...''; ALTER TABLE ... ALTER COLUMN %s TYPE timestamp.', attname)
+                     WHEN atttypid = 'timestamptz'::regtype THEN
+                         format('Java ShedLock writes UTC times without a zone, and this type takes them for times in the session''s time zone. Set TimeZone to the time zone of the JVMs, and convert the column back: SET TimeZone = ''...''; ALTER TABLE ... ALTER COLUMN %s TYPE timestamp.', attname)
                      ELSE 'It must be timestamp without time zone, in UTC.' END
             FROM wanted w JOIN columns USING (attname)
-            WHERE CASE WHEN w.no <= 2 THEN atttypid NOT IN ('varchar'::regtype, 'text'::regtype) ELSE atttypid <> 'timestamp'::regtype END
-        UNION ALL SELECT 30 + w.no, format('column "%s" may be NULL', attname), format('ALTER TABLE ... ALTER COLUMN %s SET NOT NULL.', attname)
+            WHERE CASE WHEN w.no <= 2 THEN atttypid NOT IN ('varchar'::regtype, 'text'::regtype)
+                       ELSE atttypid <> 'timestamp'::regtype END
+        UNION ALL SELECT 30 + w.no, format('column "%s" may be NULL', attname),
+                format('ALTER TABLE ... ALTER COLUMN %s SET NOT NULL.', attname)
             FROM wanted w JOIN columns USING (attname) WHERE w.no < 5 AND NOT attnotnull
         UNION ALL SELECT 40 + w.no, format('column "%s" is NOT NULL', attname),
                 format('It is NULL at times: ALTER TABLE ... ALTER COLUMN %s DROP NOT NULL.', attname)
@@ -2089,38 +2259,53 @@ BEGIN
         UNION ALL SELECT 50 + w.no, format('column "%s" is %s', attname, format_type(atttypid, atttypmod)),
                 format('It needs microsecond precision: ALTER TABLE ... ALTER COLUMN %s TYPE timestamp.', attname)
             FROM wanted w JOIN columns USING (attname) WHERE w.no >= 6 AND atttypmod NOT IN (-1, 6)
-        UNION ALL SELECT 60 + w.no, format('column "%s" has a default', attname), format('It must be NULL in a new row: ALTER TABLE ... ALTER COLUMN %s DROP DEFAULT.', attname)
+        UNION ALL SELECT 60 + w.no, format('column "%s" has a default', attname),
+                format('It must be NULL in a new row: ALTER TABLE ... ALTER COLUMN %s DROP DEFAULT.', attname)
             FROM wanted w JOIN columns USING (attname) WHERE w.no >= 6 AND atthasdef AND attgenerated = ''
-        UNION ALL SELECT 70, format('column "locked_by" holds only %s characters', atttypmod - 4), 'ALTER TABLE ... ALTER COLUMN locked_by TYPE varchar(255).'
+        UNION ALL SELECT 70, format('column "locked_by" holds only %s characters', atttypmod - 4),
+                'ALTER TABLE ... ALTER COLUMN locked_by TYPE varchar(255).'
             FROM columns WHERE attname = 'locked_by' AND atttypmod BETWEEN 4 AND 67
         UNION ALL SELECT 71, format('column "%s" is generated', attname), 'Make it an ordinary column.'
             FROM wanted JOIN columns USING (attname) WHERE attgenerated <> ''
-        UNION ALL SELECT 72, format('the additional column "%s" is generated from a column of the locks', c.attname), 'Drop it, or compute it in a view.'
+        UNION ALL SELECT 72, format('the additional column "%s" is generated from a column of the locks', c.attname),
+                'Drop it, or compute it in a view.'
             FROM columns c LEFT JOIN wanted w USING (attname), ours
             WHERE w.no IS NULL AND c.attgenerated <> '' AND EXISTS (
                 SELECT FROM pg_attrdef f JOIN pg_depend d ON d.classid = 'pg_attrdef'::regclass AND d.objid = f.oid
-                 WHERE (f.adrelid, f.adnum, d.refclassid, d.refobjid) = (id, c.attnum, 'pg_class'::regclass, id) AND d.refobjsubid = ANY (ours.numbers))
-        UNION ALL SELECT 73, format('the additional column "%s" is of type %s, which is a domain or not built in', attname, format_type(atttypid, NULL)),
-                'Give it a built-in type, or keep it in another table.' -- any role may have written the functions of other types
+                 WHERE (f.adrelid, f.adnum, d.refclassid, d.refobjid) = (id, c.attnum, 'pg_class'::regclass, id)
+                   AND d.refobjsubid = ANY (ours.numbers))
+        UNION ALL SELECT 73, format('the additional column "%s" is of type %s, which is a domain or not built in',
+                                    attname, format_type(atttypid, NULL)),
+                -- any role may have written the functions of other types
+                'Give it a built-in type, or keep it in another table.'
             FROM columns LEFT JOIN wanted w USING (attname) JOIN pg_type y ON y.oid = atttypid
             WHERE w.no IS NULL AND (y.typnamespace <> 'pg_catalog'::regnamespace OR y.typtype = 'd')
-        UNION ALL SELECT 80, format('index "%s" has an expression or a predicate', indexrelid::regclass), 'Drop the index.'
+        UNION ALL SELECT 80, format('index "%s" has an expression or a predicate', indexrelid::regclass),
+                'Drop the index.'
             FROM indexes WHERE indexprs IS NOT NULL OR indpred IS NOT NULL
         UNION ALL SELECT 80, format('index "%s" is not a btree', indexrelid::regclass), 'Drop the index.'
             FROM indexes JOIN pg_class x ON x.oid = indexrelid JOIN pg_am m ON m.oid = x.relam WHERE m.amname <> 'btree'
-        UNION ALL SELECT 80, format('index "%s" has an operator class that is not the default, or a collation that did not come with PostgreSQL', indexrelid::regclass),
+        UNION ALL SELECT 80,
+                format('index "%s" has an operator class that is not the default, or a collation that did not come with PostgreSQL', indexrelid::regclass),
                 'Drop the index, or create it again without them.'
             FROM indexes, unnest(indclass::oid[], indcollation::oid[]) k (class_id, collation_id)
                  JOIN pg_opclass c ON c.oid = k.class_id LEFT JOIN pg_collation l ON l.oid = k.collation_id
             WHERE l.collnamespace <> 'pg_catalog'::regnamespace
-               OR NOT EXISTS (SELECT FROM pg_opclass u WHERE (u.opcfamily, u.opcintype) = (c.opcfamily, c.opcintype)
-                                                         AND u.opcdefault AND u.opcnamespace = 'pg_catalog'::regnamespace)
-        UNION ALL SELECT 81, format('index "%s" is unique, but not on (name) alone', indexrelid::regclass), 'Drop the index: it could refuse rows that the lock needs.'
-            FROM indexes, ours WHERE indisexclusion OR indisunique AND NOT is_on_name AND (indkey::int2[])[0:indnkeyatts - 1] && ours.numbers
-        UNION ALL SELECT 82, 'the collation of its names is nondeterministic', 'Names are compared byte by byte: ALTER TABLE ... ALTER COLUMN name TYPE ... COLLATE "C".'
-            FROM columns c JOIN pg_collation l ON l.oid = c.attcollation WHERE c.attname = 'name' AND NOT l.collisdeterministic
+               OR NOT EXISTS (SELECT FROM pg_opclass u
+                               WHERE (u.opcfamily, u.opcintype) = (c.opcfamily, c.opcintype)
+                                 AND u.opcdefault AND u.opcnamespace = 'pg_catalog'::regnamespace)
+        UNION ALL SELECT 81, format('index "%s" is unique, but not on (name) alone', indexrelid::regclass),
+                'Drop the index: it could refuse rows that the lock needs.'
+            FROM indexes, ours
+            WHERE indisexclusion
+               OR indisunique AND NOT is_on_name AND (indkey::int2[])[0:indnkeyatts - 1] && ours.numbers
+        UNION ALL SELECT 82, 'the collation of its names is nondeterministic',
+                'Names are compared byte by byte: ALTER TABLE ... ALTER COLUMN name TYPE ... COLLATE "C".'
+            FROM columns c JOIN pg_collation l ON l.oid = c.attcollation
+            WHERE c.attname = 'name' AND NOT l.collisdeterministic
         UNION ALL SELECT 83, 'it has no unique index on (name)', 'ALTER TABLE ... ADD PRIMARY KEY (name).'
-            WHERE NOT EXISTS (SELECT FROM indexes WHERE indisunique AND indisvalid AND indisready AND indimmediate AND is_on_name)
+            WHERE NOT EXISTS (SELECT FROM indexes
+                               WHERE indisunique AND indisvalid AND indisready AND indimmediate AND is_on_name)
         UNION ALL SELECT 84, format('the statistics object "%s" has expressions', stxname), 'DROP STATISTICS.'
             FROM pg_statistic_ext WHERE stxrelid = id AND stxexprs IS NOT NULL
     ) f (no, what, remedy) ORDER BY f.no LIMIT 1;
@@ -2155,7 +2340,8 @@ $$;
 -- PL/pgSQL looks functions up by name, so a role can make a call ambiguous by planting an overload. A view is found by
 -- its name alone, and calls the functions that existed when it was created.
 CREATE OR REPLACE VIEW shedlock_table AS
-SELECT CASE WHEN complaint IS NULL THEN lock_table ELSE shedlock__complain(complaint, remedy) END AS id FROM shedlock_inspect();
+SELECT CASE WHEN complaint IS NULL THEN lock_table ELSE shedlock__complain(complaint, remedy) END AS id
+  FROM shedlock_inspect();
 
 -- Routines ------------------------------------------------------------------------------------------------------------
 
@@ -2167,11 +2353,12 @@ DECLARE
         '|force_release|forget|pause|resume|rows|locks|session_alive|stats_rows|stats_reset|protect(_row)?|doctor|findings|inspect|grant|revoke|after_pg_upgrade|raise|version)$';
 -- end: Names
 BEGIN
-    -- The view finds the functions by the schema and the owner of the table, so that it still works after a restore into
-    -- another schema and after REASSIGN OWNED.
+    -- The view finds the functions by the schema and the owner of the table, so that it still works after a restore
+    -- into another schema and after REASSIGN OWNED.
     EXECUTE pg_catalog.format('CREATE OR REPLACE VIEW shedlock_routines AS
         SELECT p.oid::regprocedure AS routine
-          FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_class t ON t.relnamespace = p.pronamespace AND t.relowner = p.proowner
+          FROM pg_catalog.pg_proc p
+               JOIN pg_catalog.pg_class t ON t.relnamespace = p.pronamespace AND t.relowner = p.proowner
          WHERE t.oid = ''shedlock''::regclass AND p.proname ~ %L::text', ours);
 END
 $$;
@@ -2201,32 +2388,38 @@ DECLARE
 BEGIN
     IF every IS NULL OR zone IS NULL OR at IS NULL THEN
         RAISE null_value_not_allowed
-            USING MESSAGE = CASE WHEN every IS NULL THEN 'every' WHEN zone IS NULL THEN 'zone' ELSE 'at' END || ' must not be NULL';
+            USING MESSAGE = CASE WHEN every IS NULL THEN 'every' WHEN zone IS NULL THEN 'zone' ELSE 'at' END
+                         || ' must not be NULL';
     ELSIF NOT isfinite(every) OR NOT isfinite(at) THEN
-        RAISE invalid_parameter_value USING MESSAGE = CASE WHEN isfinite(every) THEN 'at' ELSE 'every' END || ' must be finite';
+        RAISE invalid_parameter_value
+            USING MESSAGE = CASE WHEN isfinite(every) THEN 'at' ELSE 'every' END || ' must be finite';
     ELSIF every <= interval '0' THEN
         RAISE invalid_parameter_value USING MESSAGE = 'every must be positive';
     END IF;
     months := extract(year FROM every) * 12 + extract(month FROM every);
     rest := every - make_interval(months => months);
-    IF months <> 0 AND rest <> interval '0' OR extract(day FROM rest) <> 0 AND extract(epoch FROM rest) % 86400 <> 0 THEN
+    IF months <> 0 AND rest <> interval '0'
+       OR extract(day FROM rest) <> 0 AND extract(epoch FROM rest) % 86400 <> 0 THEN
         RAISE invalid_parameter_value USING MESSAGE = 'every must be whole months, whole days or a time, not a mixture',
             HINT = 'A day and a half is ''36 hours''.';
     END IF;
 
-    -- PostgreSQL takes any text with an offset for a POSIX time zone, whose sign is the other way round: UTC+3 is west. And
-    -- it prefers an abbreviation, which has the same offset all year, to a zone of that name (CET, EST, MET). Reading the
-    -- names of all zones takes 35 ms.
+    -- PostgreSQL takes any text with an offset for a POSIX time zone, whose sign is the other way round: UTC+3 is west.
+    -- And it prefers an abbreviation, which has the same offset all year, to a zone of that name (CET, EST, MET).
+    -- Reading the names of all zones takes 35 ms.
     IF zone ~ '[0-9]' THEN
-        IF zone !~* '^((Etc/)?GMT[+-]?0|Etc/GMT(-([1-9]|1[0-4])|[+]([1-9]|1[0-2]))|EST5EDT|CST6CDT|MST7MDT|PST8PDT)$' AND NOT EXISTS (SELECT FROM pg_timezone_names WHERE lower(name) = lower(zone)) THEN
+        IF zone !~* '^((Etc/)?GMT[+-]?0|Etc/GMT(-([1-9]|1[0-4])|[+]([1-9]|1[0-2]))|EST5EDT|CST6CDT|MST7MDT|PST8PDT)$'
+           AND NOT EXISTS (SELECT FROM pg_timezone_names WHERE lower(name) = lower(zone)) THEN
             is_name := false;
         END IF;
     ELSIF strpos(zone, '/') = 0 AND upper(zone) <> ALL ('{UTC,GMT}') THEN
         is_name := NOT EXISTS (SELECT FROM pg_timezone_abbrevs WHERE abbrev = upper(zone));
     END IF;
     IF NOT is_name THEN
-        RAISE invalid_parameter_value USING MESSAGE = format('zone "%s" is an offset or an abbreviation, not the name of a time zone', zone),
-            HINT = 'The names are in pg_timezone_names: Europe/Berlin, for example. Three hours east of UTC is Etc/GMT-3.';
+        RAISE invalid_parameter_value
+            USING MESSAGE = format('zone "%s" is an offset or an abbreviation, not the name of a time zone', zone),
+                  HINT = 'The names are in pg_timezone_names: Europe/Berlin, for example. '
+                         'Three hours east of UTC is Etc/GMT-3.';
     END IF;
 
     latest := at + LEAST(every / 2, interval '30 seconds');
@@ -2238,9 +2431,10 @@ BEGIN
                     ELSE origin + make_interval(months =>
                         (floor(((extract(year FROM shown) + (extract(year FROM shown) < 0)::int -- there is no year 0
                                  - 2001) * 12 + extract(month FROM shown) - 1) / months) * months)::int) END;
-        -- `tick` becomes the instant at which the wall clock shows `due`. By the hour, this is right if the clock was not
-        -- changed between that instant and `latest`. Otherwise it is counted from half a day before `due` (this finds the
-        -- first of two such instants) or, if that is wrong, half a day after it. Each is right without a change in between.
+        -- `tick` becomes the instant at which the wall clock shows `due`. By the hour, this is right if the clock was
+        -- not changed between that instant and `latest`. Otherwise it is counted from half a day before `due` (this
+        -- finds the first of two such instants) or, if that is wrong, half a day after it. Each is right without a
+        -- change in between.
         IF by_the_hour THEN
             changed := latest;
             tick := latest - (shown - due);
@@ -2252,8 +2446,8 @@ BEGIN
             END IF;
         END IF;
         IF tick AT TIME ZONE zone <> due THEN
-            -- The clock was changed after `tick`, but no later than `changed`, at a whole second. Bisection makes `changed`
-            -- the first second of the new time.
+            -- The clock was changed after `tick`, but no later than `changed`, at a whole second. Bisection makes
+            -- `changed` the first second of the new time.
             DECLARE
                 before timestamptz := date_trunc('second', tick);
                 middle timestamptz;
@@ -2269,10 +2463,11 @@ BEGIN
                     END IF;
                 END LOOP;
                 unchanged := (changed - interval '1 second') AT TIME ZONE zone + interval '1 second';
-                -- A tick that was skipped is due at the instant of the change. Otherwise the latest tick is the last one
-                -- before the change, by the time that the clock showed until then.
+                -- A tick that was skipped is due at the instant of the change. Otherwise the latest tick is the last
+                -- one before the change, by the time that the clock showed until then.
                 tick := CASE WHEN due >= unchanged THEN changed
-                             ELSE changed - (unchanged - date_bin(every, unchanged - interval '1 microsecond', origin)) END;
+                             ELSE changed
+                                  - (unchanged - date_bin(every, unchanged - interval '1 microsecond', origin)) END;
             END;
         END IF;
         EXIT WHEN tick <= latest;
@@ -2282,12 +2477,14 @@ END
 $$;
 
 -- The ticks in ascending order, of which shedlock_ticks finds no more than 100,001; or an error.
-CREATE OR REPLACE FUNCTION shedlock_list_ticks(every interval, since timestamptz, zone text, ticks timestamptz[]) RETURNS SETOF timestamptz
+CREATE OR REPLACE FUNCTION shedlock_list_ticks(every interval, since timestamptz, zone text, ticks timestamptz[])
+    RETURNS SETOF timestamptz
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF every IS NULL OR since IS NULL OR zone IS NULL THEN
         RAISE null_value_not_allowed
-            USING MESSAGE = CASE WHEN every IS NULL THEN 'every' WHEN since IS NULL THEN 'since' ELSE 'zone' END || ' must not be NULL';
+            USING MESSAGE = CASE WHEN every IS NULL THEN 'every' WHEN since IS NULL THEN 'since' ELSE 'zone' END
+                         || ' must not be NULL';
     ELSIF NOT isfinite(since) THEN
         RAISE invalid_parameter_value USING MESSAGE = 'since must be finite';
     END IF;
@@ -2301,15 +2498,18 @@ $$;
 
 -- shedlock_tick looks ahead by half of every, or 30 seconds. So at a tick minus that and a microsecond it gives the
 -- previous tick. With a body of this kind PostgreSQL stores what the names mean now.
-CREATE OR REPLACE FUNCTION shedlock_ticks(every interval, since timestamptz, zone text DEFAULT 'UTC') RETURNS SETOF timestamptz
+CREATE OR REPLACE FUNCTION shedlock_ticks(every interval, since timestamptz, zone text DEFAULT 'UTC')
+    RETURNS SETOF timestamptz
     LANGUAGE sql VOLATILE PARALLEL SAFE
 BEGIN ATOMIC
     SELECT t.tick FROM shedlock_list_ticks(every, since, zone, ARRAY(
         WITH RECURSIVE past (tick) AS (
             SELECT shedlock_tick(every, zone, pg_catalog.clock_timestamp())
             UNION ALL
-            SELECT shedlock_tick(every, zone, tick OPERATOR(pg_catalog.-) LEAST(every OPERATOR(pg_catalog./) '2'::pg_catalog.float8, '30 seconds'::pg_catalog.interval)
-                                                   OPERATOR(pg_catalog.-) '1 microsecond'::pg_catalog.interval)
+            SELECT shedlock_tick(every, zone,
+                tick OPERATOR(pg_catalog.-) LEAST(every OPERATOR(pg_catalog./) '2'::pg_catalog.float8,
+                                                  '30 seconds'::pg_catalog.interval)
+                     OPERATOR(pg_catalog.-) '1 microsecond'::pg_catalog.interval)
               FROM past WHERE tick OPERATOR(pg_catalog.>) since AND pg_catalog.isfinite(since))
         SELECT tick FROM past WHERE tick OPERATOR(pg_catalog.>) since LIMIT 100001)) t (tick);
 END;
@@ -2320,10 +2520,10 @@ END;
 
 -- The planner puts this query in the place of the call, because it is STABLE.
 CREATE OR REPLACE FUNCTION shedlock_locks(names text[],
-    OUT name text, OUT state text, OUT holder text, OUT token bigint, OUT locked_at timestamptz, OUT lock_until timestamptz,
-    OUT remaining interval, OUT held_for interval, OUT holder_pid int, OUT holder_alive boolean, OUT last_duration interval,
-    OUT last_outcome text, OUT last_done_at timestamptz, OUT last_tick timestamptz, OUT last_done_tick timestamptz,
-    OUT ends_with_session boolean
+    OUT name text, OUT state text, OUT holder text, OUT token bigint, OUT locked_at timestamptz,
+    OUT lock_until timestamptz, OUT remaining interval, OUT held_for interval, OUT holder_pid int,
+    OUT holder_alive boolean, OUT last_duration interval, OUT last_outcome text, OUT last_done_at timestamptz,
+    OUT last_tick timestamptz, OUT last_done_tick timestamptz, OUT ends_with_session boolean
 ) RETURNS SETOF record
     LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -2337,13 +2537,15 @@ SELECT
     CASE WHEN e.lock_until OPERATOR(pg_catalog.>) c.now AND pg_catalog.isfinite(e.lock_until)
         THEN e.lock_until OPERATOR(pg_catalog.-) c.now
     END AS remaining,
-    CASE WHEN s.state OPERATOR(pg_catalog.=) ANY (ARRAY['held', 'paused']::pg_catalog.text[]) AND pg_catalog.isfinite(l.locked_at)
+    CASE WHEN s.state OPERATOR(pg_catalog.=) ANY (ARRAY['held', 'paused']::pg_catalog.text[])
+              AND pg_catalog.isfinite(l.locked_at)
         THEN GREATEST(c.now OPERATOR(pg_catalog.-) l.locked_at, '0'::pg_catalog.interval)
     END AS held_for,
     o.pid AS holder_pid,
     o.alive AS holder_alive,
     -- A pause and a release by force are not runs.
-    CASE WHEN l.lock_until OPERATOR(pg_catalog.<=) c.now AND pg_catalog.isfinite(l.lock_until) AND pg_catalog.isfinite(l.locked_at)
+    CASE WHEN l.lock_until OPERATOR(pg_catalog.<=) c.now
+              AND pg_catalog.isfinite(l.lock_until) AND pg_catalog.isfinite(l.locked_at)
               AND (o.kind OPERATOR(pg_catalog.=) '*'::pg_catalog.text) IS NOT TRUE
         THEN l.lock_until OPERATOR(pg_catalog.-) LEAST(l.locked_at, l.lock_until)
     END AS last_duration,
@@ -2365,7 +2567,8 @@ FROM shedlock_rows(names) l
     CROSS JOIN (SELECT pg_catalog.timezone('UTC'::pg_catalog.text, pg_catalog.clock_timestamp()) AS now OFFSET 0) c
     CROSS JOIN LATERAL (
         -- Counted from 1970, the last thirty years of timestamp's range do not fit a token.
-        SELECT CASE WHEN pg_catalog.isfinite(l.locked_at) AND l.locked_at OPERATOR(pg_catalog.<) '294247-01-10 04:00:54'::pg_catalog.timestamp
+        SELECT CASE WHEN pg_catalog.isfinite(l.locked_at)
+                         AND l.locked_at OPERATOR(pg_catalog.<) '294247-01-10 04:00:54'::pg_catalog.timestamp
             THEN (EXTRACT(epoch FROM l.locked_at) OPERATOR(pg_catalog.*) 1000000::pg_catalog.numeric)::pg_catalog.int8
         END AS token
         OFFSET 0
@@ -2375,14 +2578,17 @@ FROM shedlock_rows(names) l
     LEFT JOIN LATERAL (
         SELECT k.ending, k.kind, pg_catalog.substring(k.session, '^/([0-9]+)'::pg_catalog.text)::pg_catalog.int4 AS pid,
                shedlock_session_alive(k.session) AS alive
-          FROM (SELECT p.ending, pg_catalog.left(pg_catalog.right(p.ending, pg_catalog.length(t.token::pg_catalog.text) OPERATOR(pg_catalog.+) 1), 1) AS kind,
+          FROM (SELECT p.ending,
+                       pg_catalog.left(pg_catalog.right(p.ending, pg_catalog.length(t.token::pg_catalog.text)
+                                                                  OPERATOR(pg_catalog.+) 1), 1) AS kind,
                        pg_catalog.substring(p.ending, '^/[0-9]+[.][0-9]+[.,][0-9a-f]{8}'::pg_catalog.text) AS session
                   FROM (SELECT pg_catalog.substring(l.locked_by,
 -- shared: Ending
         '(?:/[0-9]{1,9}[.][0-9]{1,18}[.,][0-9a-f]{8}[:!&]|[#*])-?[0-9]+$'::pg_catalog.text
 -- end: Ending
                         ) AS ending OFFSET 0) p
-                 WHERE pg_catalog.right(p.ending, pg_catalog.length(t.token::pg_catalog.text)) OPERATOR(pg_catalog.=) t.token::pg_catalog.text
+                 WHERE pg_catalog.right(p.ending, pg_catalog.length(t.token::pg_catalog.text))
+                       OPERATOR(pg_catalog.=) t.token::pg_catalog.text
                 OFFSET 0) k
          WHERE k.kind OPERATOR(pg_catalog.=) ANY (ARRAY['#', ':', '!', '&', '*']::pg_catalog.text[])
         OFFSET 0
@@ -2397,9 +2603,11 @@ FROM shedlock_rows(names) l
     CROSS JOIN LATERAL (
         SELECT r.is_released, r.has_ended,
                CASE WHEN r.has_ended THEN LEAST(l.lock_until, l.lock_at_least_until) ELSE l.lock_until END AS lock_until
-          FROM (SELECT COALESCE(l.lock_at_least_until OPERATOR(pg_catalog.=) '-infinity'::pg_catalog.timestamp, true) AS is_released,
+          FROM (SELECT COALESCE(l.lock_at_least_until OPERATOR(pg_catalog.=) '-infinity'::pg_catalog.timestamp,
+                                true) AS is_released,
                        COALESCE(o.kind OPERATOR(pg_catalog.=) ANY (ARRAY['!', '&']::pg_catalog.text[]) AND NOT o.alive
-                                AND l.lock_at_least_until OPERATOR(pg_catalog.<>) '-infinity'::pg_catalog.timestamp, false) AS has_ended) r
+                                AND l.lock_at_least_until OPERATOR(pg_catalog.<>) '-infinity'::pg_catalog.timestamp,
+                                false) AS has_ended) r
         OFFSET 0
     ) e
     CROSS JOIN LATERAL (
@@ -2415,18 +2623,19 @@ WHERE names IS NULL OR l.name COLLATE pg_catalog."C" OPERATOR(pg_catalog.=) ANY 
 END;
 
 CREATE OR REPLACE VIEW shedlock_locks AS
-SELECT l.name COLLATE pg_catalog."C" AS name, l.state, l.holder, l.token, l.locked_at, l.lock_until, l.remaining, l.held_for,
-       l.holder_pid, l.holder_alive, l.last_duration, l.last_outcome, l.last_done_at, l.last_tick, l.last_done_tick,
-       l.ends_with_session
+SELECT l.name COLLATE pg_catalog."C" AS name, l.state, l.holder, l.token, l.locked_at, l.lock_until, l.remaining,
+       l.held_for, l.holder_pid, l.holder_alive, l.last_duration, l.last_outcome, l.last_done_at, l.last_tick,
+       l.last_done_tick, l.ends_with_session
   FROM shedlock_locks(NULL::pg_catalog.text[]) l;
 
 -- end: Locks
 
 -- shared: Doctor ------------------------------------------------------------------------------------------------------
 
--- It has the rights of its caller. So it reads only catalogs, and shedlock_doctor gives it what is ours. lock_table is NULL if
--- there is a complaint about its shape.
-CREATE OR REPLACE FUNCTION shedlock_findings(lock_table regclass, complaint text, remedy text, locks shedlock_locks[], counters shedlock_stats[],
+-- It has the rights of its caller. So it reads only catalogs, and shedlock_doctor gives it what is ours. lock_table is
+-- NULL if there is a complaint about its shape.
+CREATE OR REPLACE FUNCTION shedlock_findings(lock_table regclass, complaint text, remedy text,
+    locks shedlock_locks[], counters shedlock_stats[],
     OUT severity text, OUT finding text, OUT hint text) RETURNS SETOF record
     LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -2440,14 +2649,17 @@ DECLARE
         advice AS (SELECT 'Let one server grant all locks, and all clients connect to it') $sources$;
 -- shared: Second
     -- Created by mistake, or left behind. Foreign tables and tables of other extensions do not count.
-    second_table CONSTANT text := $q$ SELECT 'warning', format('table %s looks like a lock table, too: its locks and those in %s do not exclude each other', c.oid::regclass, $1),
+    second_table CONSTANT text := $q$ SELECT 'warning',
+           format('table %s looks like a lock table, too: its locks and those in %s do not exclude each other',
+                  c.oid::regclass, $1),
            'If Java clients use that table, all clients must: see docs/migrating-from-java.md. If nobody does, drop it'
       FROM pg_class c
      WHERE c.oid <> $1 AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't'
        AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = c.oid AND deptype = 'e')
        AND (SELECT count(*) FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid
              WHERE a.attrelid = c.oid AND NOT a.attisdropped
-               AND (a.attname, y.typcategory) IN (('name', 'S'), ('lock_until', 'D'), ('locked_at', 'D'), ('locked_by', 'S'))) = 4
+               AND (a.attname, y.typcategory)
+                   IN (('name', 'S'), ('lock_until', 'D'), ('locked_at', 'D'), ('locked_by', 'S'))) = 4
      ORDER BY c.oid::regclass::text $q$;
 -- end: Second
     query text;
@@ -2458,12 +2670,14 @@ BEGIN
         RETURN QUERY VALUES ('error', complaint, remedy);
     END IF;
 
-    -- One query per finding, in the order in which the findings are reported. It gives severity, finding and hint. $1 is
-    -- the lock table. A query with extensions runs once for each of them that is installed, and the extension's name
-    -- replaces @. Any role could have made an extension or a schema of that name (with pg_tle), so the extension and the
-    -- schema must belong to superusers.
+    -- One query per finding, in the order in which the findings are reported. It gives severity, finding and hint. $1
+    -- is the lock table. A query with extensions runs once for each of them that is installed, and the extension's name
+    -- replaces @. Any role could have made an extension or a schema of that name (with pg_tle), so the extension and
+    -- the schema must belong to superusers.
     FOR query IN SELECT CASE WHEN e.oid IS NULL THEN f.query WHEN e.is_trusted THEN replace(f.query, '@', e.extname)
-                             ELSE format('SELECT ''warning'', %L, %L', format('extension "%s" was not asked which servers write: it, or its schema, does not belong to a superuser', e.extname),
+                             ELSE format('SELECT ''warning'', %L, %L',
+                                         format('extension "%s" was not asked which servers write: '
+                                                'it, or its schema, does not belong to a superuser', e.extname),
                                          'Ask it yourself') END
                    FROM (SELECT v.query, v.extensions, row_number() OVER () AS no FROM (VALUES
 
@@ -2472,29 +2686,42 @@ BEGIN
       FROM pg_class WHERE oid = $1 AND relpersistence = 'u' $q$, NULL),
 
 -- The extension writes without the executor, which runs triggers and fills in the other columns of a new row.
-($q$ SELECT 'error', format('trigger "%s" on table %s does not fire when shedlock changes a lock', tgname, $1), 'It fires for the SQL of other clients. Drop it, unless that is meant'
+($q$ SELECT 'error', format('trigger "%s" on table %s does not fire when shedlock changes a lock', tgname, $1),
+           'It fires for the SQL of other clients. Drop it, unless that is meant'
       FROM pg_trigger
      WHERE tgrelid = $1 AND NOT tgisinternal AND EXISTS (SELECT FROM pg_extension WHERE extname = 'shedlock')
-       AND NOT EXISTS (SELECT FROM pg_depend WHERE (classid, objid, deptype) = ('pg_proc'::regclass, tgfoid, 'e')) -- that of shedlock_protect
+       -- that of shedlock_protect
+       AND NOT EXISTS (SELECT FROM pg_depend WHERE (classid, objid, deptype) = ('pg_proc'::regclass, tgfoid, 'e'))
      ORDER BY tgname $q$, NULL),
 
 ($q$ SELECT 'warning', format('no lock with a new name can be acquired: %s', what),
-           format('Change table %s; or insert the row of each new lock as its owner: INSERT INTO %1$s (name, lock_until, locked_at, locked_by) VALUES (..., ''-infinity'', ''-infinity'', '''')', $1)
+           format('Change table %s; or insert the row of each new lock as its owner: '
+                  'INSERT INTO %1$s (name, lock_until, locked_at, locked_by) '
+                  'VALUES (..., ''-infinity'', ''-infinity'', '''')', $1)
       FROM (SELECT format('column "%s" is NOT NULL, has a default or is generated', attname) FROM pg_attribute
              WHERE attrelid = $1 AND attnum > 0 AND NOT attisdropped AND (attnotnull OR atthasdef OR attidentity <> '')
-               AND attname <> ALL ('{name,lock_until,locked_at,locked_by,lock_at_least_until,last_tick,last_done_tick,last_done_at}')
+               AND attname <> ALL ('{name,lock_until,locked_at,locked_by,lock_at_least_until,'
+                                   'last_tick,last_done_tick,last_done_at}')
             UNION ALL
-            SELECT format('constraint "%s" would not be checked', conname) FROM pg_constraint WHERE conrelid = $1 AND contype = 'c') w (what)
+            SELECT format('constraint "%s" would not be checked', conname)
+              FROM pg_constraint WHERE conrelid = $1 AND contype = 'c') w (what)
      WHERE EXISTS (SELECT FROM pg_extension WHERE extname = 'shedlock') ORDER BY what $q$, NULL),
 
 -- Row security does not concern us: the extension does not use SQL, and the portable edition owns the table.
-($q$ SELECT 'error', format('row security of table %s hides its rows from role "%s", so Java clients of that role never get a lock', $1, role),
+($q$ SELECT 'error',
+           format('row security of table %s hides its rows from role "%s", '
+                  'so Java clients of that role never get a lock', $1, role),
            format('CREATE POLICY %I ON %s TO %I USING (true)', 'shedlock ' || role, $1, role)
-      FROM pg_class t, aclexplode(t.relacl) a, LATERAL (SELECT CASE a.grantee WHEN 0 THEN 'public' ELSE pg_get_userbyid(a.grantee) END AS role) g
+      FROM pg_class t, aclexplode(t.relacl) a,
+           LATERAL (SELECT CASE a.grantee WHEN 0 THEN 'public' ELSE pg_get_userbyid(a.grantee) END AS role) g
      WHERE t.oid = $1 AND t.relrowsecurity AND a.privilege_type = 'UPDATE'
-       AND NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = a.grantee AND (r.rolsuper OR r.rolbypassrls OR pg_has_role(r.oid, t.relowner, 'USAGE') AND NOT t.relforcerowsecurity))
+       AND NOT EXISTS (SELECT FROM pg_roles r
+                        WHERE r.oid = a.grantee
+                          AND (r.rolsuper OR r.rolbypassrls
+                               OR pg_has_role(r.oid, t.relowner, 'USAGE') AND NOT t.relforcerowsecurity))
        AND NOT EXISTS (SELECT FROM pg_policy p, unnest(p.polroles) m
-                        WHERE p.polrelid = $1 AND p.polpermissive AND p.polcmd IN ('*', 'w') AND (m = 0 OR a.grantee <> 0 AND pg_has_role(a.grantee, m, 'USAGE')))
+                        WHERE p.polrelid = $1 AND p.polpermissive AND p.polcmd IN ('*', 'w')
+                          AND (m = 0 OR a.grantee <> 0 AND pg_has_role(a.grantee, m, 'USAGE')))
      ORDER BY role $q$, NULL),
 
 -- pg_upgrade keeps the extension's members, but loses the extension's dependency on the table.
@@ -2502,15 +2729,22 @@ BEGIN
            format('SELECT %s.shedlock_after_pg_upgrade()', extnamespace::regnamespace)
       FROM pg_extension e
      WHERE $1 IS NOT NULL AND extname = 'shedlock' AND NOT EXISTS (
-        SELECT FROM pg_depend WHERE (classid, objid, refclassid, refobjid) = ('pg_extension'::regclass, e.oid, 'pg_class'::regclass, $1)) $q$, NULL),
+        SELECT FROM pg_depend
+         WHERE (classid, objid, refclassid, refobjid)
+             = ('pg_extension'::regclass, e.oid, 'pg_class'::regclass, $1)) $q$, NULL),
 
 -- Functions are looked up by name and types. An overload in the schema of the portable edition makes calls between its
 -- functions ambiguous. In the schema of the extension, a caller that passes a literal without a type may run the
 -- overload instead.
 ($q$ SELECT CASE WHEN is_extension THEN 'warning' ELSE 'error' END,
-           format('others may create objects in schema %s, next to the functions of shedlock: %s', home, string_agg(creator, ', ' ORDER BY creator)),
-           CASE WHEN is_extension THEN format('REVOKE CREATE ON SCHEMA %s from them: callers may run an overload of theirs instead of ours', home)
-                ELSE format('REVOKE CREATE ON SCHEMA %s from them: with an overload they can keep every lock from being acquired. The owner of the schema can replace the functions and act as their owner', home) END
+           format('others may create objects in schema %s, next to the functions of shedlock: %s',
+                  home, string_agg(creator, ', ' ORDER BY creator)),
+           CASE WHEN is_extension
+                THEN format('REVOKE CREATE ON SCHEMA %s from them: '
+                            'callers may run an overload of theirs instead of ours', home)
+                ELSE format('REVOKE CREATE ON SCHEMA %s from them: '
+                            'with an overload they can keep every lock from being acquired. '
+                            'The owner of the schema can replace the functions and act as their owner', home) END
       FROM (SELECT t.relnamespace::regnamespace AS home, t.relowner AS installer, false AS is_extension FROM pg_class t
              WHERE t.oid = $1 AND NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'shedlock')
             UNION ALL
@@ -2519,9 +2753,15 @@ BEGIN
                      WHERE n.oid = home AND a.grantee = 0 AND a.privilege_type = 'CREATE'
                     UNION ALL
                     SELECT r.oid::regrole::text FROM pg_roles r
-                     WHERE NOT r.rolsuper AND r.rolname <> 'pg_database_owner' AND NOT pg_has_role(r.oid, installer, 'MEMBER')
-                       AND (has_schema_privilege(r.oid, home, 'CREATE') OR NOT is_extension AND pg_has_role(r.oid, (SELECT nspowner FROM pg_namespace WHERE oid = home), 'MEMBER'))
-                       AND NOT (is_extension AND pg_has_role(r.oid, (SELECT datdba FROM pg_database WHERE datname = current_database()), 'MEMBER'))) c
+                     WHERE NOT r.rolsuper AND r.rolname <> 'pg_database_owner'
+                       AND NOT pg_has_role(r.oid, installer, 'MEMBER')
+                       AND (has_schema_privilege(r.oid, home, 'CREATE')
+                            OR NOT is_extension
+                               AND pg_has_role(r.oid, (SELECT nspowner FROM pg_namespace WHERE oid = home), 'MEMBER'))
+                       AND NOT (is_extension
+                                AND pg_has_role(r.oid,
+                                                (SELECT datdba FROM pg_database WHERE datname = current_database()),
+                                                'MEMBER'))) c
      GROUP BY home, is_extension $q$, NULL),
 
 (second_table, NULL),
@@ -2529,10 +2769,15 @@ BEGIN
 -- Our tokens are rounded to the coarsest of these columns, and each is at least one unit greater than the previous one,
 -- so they may run ahead of the clock. Then a Java client writes the clock's time, which is lower, and our next token
 -- repeats an old one.
-($q$ SELECT 'warning', format('column "%s" of table %s is %s: next to Java clients a token can be given twice', attname, $1, format_type(atttypid, atttypmod)),
-           format('ALTER TABLE %s ALTER COLUMN %s TYPE timestamp. Until then a former holder may release the lock of a later one', $1, attname)
+($q$ SELECT 'warning',
+           format('column "%s" of table %s is %s: next to Java clients a token can be given twice',
+                  attname, $1, format_type(atttypid, atttypmod)),
+           format('ALTER TABLE %s ALTER COLUMN %s TYPE timestamp. '
+                  'Until then a former holder may release the lock of a later one', $1, attname)
       FROM pg_attribute
-     WHERE attrelid = $1 AND attname IN ('lock_until', 'locked_at', 'lock_at_least_until') AND atttypmod BETWEEN 0 AND 2 ORDER BY attnum $q$, NULL),
+     WHERE attrelid = $1 AND attname IN ('lock_until', 'locked_at', 'lock_at_least_until')
+       AND atttypmod BETWEEN 0 AND 2
+     ORDER BY attnum $q$, NULL),
 
 ($q$ SELECT 'warning', format('table %s has %s dead rows and %s live ones', $1, n_dead_tup, n_live_tup),
            'Look for transactions that have been open for a long time, here and on standbys, then VACUUM the table'
@@ -2545,86 +2790,121 @@ BEGIN
 ($q$ SELECT 'warning', 'there are standbys, but none is synchronous: a fail-over can forget a lock',
            'Set synchronous_standby_names, or guard the work with shedlock_guard'
       FROM pg_stat_replication
-     WHERE pid NOT IN (SELECT active_pid FROM pg_replication_slots WHERE slot_type = 'logical' AND active_pid IS NOT NULL)
+     WHERE pid NOT IN (SELECT active_pid FROM pg_replication_slots
+                        WHERE slot_type = 'logical' AND active_pid IS NOT NULL)
     HAVING count(sync_state) > 0 AND count(*) FILTER (WHERE sync_state IN ('sync', 'quorum')) = 0 $q$, NULL),
 
 -- pg_stat_activity and pg_stat_replication show their rows, but not what is in them.
-($q$ SELECT 'notice', format('open transactions and standbys could not be checked: role "%s" may not see those of other roles', current_user),
-            format('GRANT pg_read_all_stats TO %I', current_user)
-      WHERE NOT pg_has_role('pg_read_all_stats', 'USAGE') $q$, NULL),
+($q$ SELECT 'notice',
+           format('open transactions and standbys could not be checked: '
+                  'role "%s" may not see those of other roles', current_user),
+           format('GRANT pg_read_all_stats TO %I', current_user)
+     WHERE NOT pg_has_role('pg_read_all_stats', 'USAGE') $q$, NULL),
 
 -- Clients that write their own clock's time may be a little ahead. Ours write the server's time.
 ($q$ SELECT 'error', format('lock "%s" was acquired in the future, at %s, by "%s"', name, locked_at, holder),
            'That client writes local time instead of UTC (Java: usingDbTime()), or the server''s clock has stepped back'
       FROM locks WHERE locked_at > clock_timestamp() + interval '2 minutes' ORDER BY name $q$, NULL),
 
-($q$ SELECT 'warning', format('lock "%s" is held by a session that is gone (pid %s), for %s more', name, holder_pid, remaining),
-           'It ends by itself. shedlock_force_release frees it now; with ends_with_session it would have been free at once'
+($q$ SELECT 'warning',
+           format('lock "%s" is held by a session that is gone (pid %s), for %s more', name, holder_pid, remaining),
+           'It ends by itself. shedlock_force_release frees it now; '
+           'with ends_with_session it would have been free at once'
       FROM locks WHERE state = 'held' AND NOT holder_alive ORDER BY name $q$, NULL),
 
 ($q$ SELECT 'warning', format('lock "%s" has been held for %s and ends in %s', name, held_for, remaining),
            'Another run may start then. Choose a longer at_most, or extend in time'
-      FROM locks WHERE lease > interval '10 seconds' AND held_for > 0.8 * lease AND holder_alive IS NOT FALSE ORDER BY name $q$, NULL),
+      FROM locks
+     WHERE lease > interval '10 seconds' AND held_for > 0.8 * lease AND holder_alive IS NOT FALSE
+     ORDER BY name $q$, NULL),
 
 -- Such a job may run at every tick, and never get its work done.
-($q$ SELECT 'warning', format('the last run of lock "%s" %s, and %s', name, last_outcome,
-                             CASE WHEN last_done_at IS NULL THEN 'no run has ever been released as done' ELSE format('no run has been released as done since %s', last_done_at) END),
+($q$ SELECT 'warning',
+           format('the last run of lock "%s" %s, and %s', name, last_outcome,
+                  CASE WHEN last_done_at IS NULL THEN 'no run has ever been released as done'
+                       ELSE format('no run has been released as done since %s', last_done_at) END),
            'Its work is not done: look at the log of its last holder, ' || holder
       FROM locks WHERE last_outcome IN ('failed', 'ran out') ORDER BY name $q$, NULL),
 
 -- This leaves out a row whose last tick is the locked_at of a Java client, because the UPDATE would not change that.
-($q$ SELECT 'warning', format('the last tick of lock "%s" is in the future, %s: all earlier ones are refused', name, last_tick),
-           format('If the server''s clock jumped forward: UPDATE %s SET last_tick = NULL, last_done_tick = NULL WHERE name = %L, as its owner, while the lock is free', $1, name)
-      FROM locks WHERE last_tick > clock_timestamp() + interval '2 minutes' AND (ends_with_session IS NOT NULL OR last_tick <> locked_at) ORDER BY name $q$, NULL),
+($q$ SELECT 'warning',
+           format('the last tick of lock "%s" is in the future, %s: all earlier ones are refused', name, last_tick),
+           format('If the server''s clock jumped forward: '
+                  'UPDATE %s SET last_tick = NULL, last_done_tick = NULL WHERE name = %L, '
+                  'as its owner, while the lock is free', $1, name)
+      FROM locks
+     WHERE last_tick > clock_timestamp() + interval '2 minutes'
+       AND (ends_with_session IS NOT NULL OR last_tick <> locked_at)
+     ORDER BY name $q$, NULL),
 
-($q$ SELECT 'notice', format('lock "%s" has been paused since %s, by "%s"', name, locked_at, holder), 'shedlock_resume ends it'
+($q$ SELECT 'notice', format('lock "%s" has been paused since %s, by "%s"', name, locked_at, holder),
+           'shedlock_resume ends it'
       FROM locks WHERE state = 'paused' ORDER BY name $q$, NULL),
 
 ($q$ SELECT 'notice', format('the name of lock "%s" begins or ends with blanks', name),
            'Two names that differ only in blanks are two locks'
       FROM locks WHERE name ~ '^[[:space:]]|[[:space:]]$' ORDER BY name $q$, NULL),
 
-($q$ SELECT 'warning', format('lock "%s" has been held for up to %s, and this time it ends after %s', name, longest_hold, lease),
+($q$ SELECT 'warning',
+           format('lock "%s" has been held for up to %s, and this time it ends after %s', name, longest_hold, lease),
            'Choose a longer at_most, or extend in time'
       FROM locks JOIN counters USING (name) WHERE longest_hold > 0.8 * lease ORDER BY name $q$, NULL),
 
-($q$ SELECT 'warning', format('lock "%s" ', name)
-               || concat_ws(', and ', CASE WHEN expired > 0 THEN 'ran out ' || expired || CASE expired WHEN 1 THEN ' time' ELSE ' times' END || ' before it was released' END,
-                                      CASE WHEN lost > 0 THEN 'was released, extended or guarded too late ' || lost || CASE lost WHEN 1 THEN ' time' ELSE ' times' END END),
-           'Holders died or ran longer than at_most, or locks were released by force. Call shedlock_stats_reset() once the cause is fixed'
+($q$ SELECT 'warning',
+           format('lock "%s" ', name)
+               || concat_ws(', and ',
+                      CASE WHEN expired > 0
+                           THEN 'ran out ' || expired || CASE expired WHEN 1 THEN ' time' ELSE ' times' END
+                             || ' before it was released' END,
+                      CASE WHEN lost > 0
+                           THEN 'was released, extended or guarded too late ' || lost
+                             || CASE lost WHEN 1 THEN ' time' ELSE ' times' END END),
+           'Holders died or ran longer than at_most, or locks were released by force. '
+           'Call shedlock_stats_reset() once the cause is fixed'
       FROM locks JOIN counters USING (name) WHERE expired > 0 OR lost > 0 ORDER BY name $q$, NULL),
 
 -- Others are refused, Java clients wait, and VACUUM cannot clean up.
-($q$ SELECT 'warning', format('session %s ("%s") has had the lock table in an open transaction for %s', pid, application_name,
-                             date_trunc('second', clock_timestamp() - xact_start)),
+($q$ SELECT 'warning',
+           format('session %s ("%s") has had the lock table in an open transaction for %s', pid, application_name,
+                  date_trunc('second', clock_timestamp() - xact_start)),
            'Commit after the acquire, then work: a lock needs no open transaction'
       FROM pg_stat_activity
      WHERE xact_start < clock_timestamp() - interval '10 seconds' AND pid <> pg_backend_pid()
        AND pid IN (SELECT l.pid FROM pg_locks l JOIN pg_database d ON d.oid = l.database
-                    WHERE d.datname = current_database() AND l.relation = $1 AND l.mode = 'RowExclusiveLock' AND l.granted)
+                    WHERE d.datname = current_database() AND l.relation = $1
+                      AND l.mode = 'RowExclusiveLock' AND l.granted)
      ORDER BY pid $q$, NULL),
 
 -- Several servers that write. (A publication does not make a second writer. If it keeps us from writing, the inspection
 -- reports it.)
-($q$ SELECT 'error', format('subscription "%s" writes into the lock table: the publisher grants the same locks', subname), (TABLE advice)
+($q$ SELECT 'error',
+           format('subscription "%s" writes into the lock table: the publisher grants the same locks', subname),
+           (TABLE advice)
       FROM pg_subscription_rel JOIN pg_subscription s ON s.oid = srsubid
      WHERE srrelid = $1 ORDER BY subname $q$, NULL),
 
-($q$ SELECT 'error', 'this server is a Citus worker, whose lock table is its own', 'Connect to the coordinator: what is locked here is locked nowhere else'
+($q$ SELECT 'error', 'this server is a Citus worker, whose lock table is its own',
+           'Connect to the coordinator: what is locked here is locked nowhere else'
       FROM pg_dist_local_group WHERE groupid <> 0 $q$, '{citus}'),
 
-($q$ SELECT 'notice', format('this Citus coordinator has %s nothing of its locks',
-                            count(DISTINCT groupid) || CASE count(DISTINCT groupid) WHEN 1 THEN ' worker, which knows' ELSE ' workers, which know' END),
+($q$ SELECT 'notice',
+           format('this Citus coordinator has %s nothing of its locks',
+                  count(DISTINCT groupid)
+                  || CASE count(DISTINCT groupid) WHEN 1 THEN ' worker, which knows' ELSE ' workers, which know' END),
            'All clients must connect to the coordinator, including Java clients'
       FROM pg_dist_node WHERE groupid <> 0 AND EXISTS (SELECT FROM pg_dist_local_group WHERE groupid = 0)
     HAVING count(*) > 0 $q$, '{citus}'),
 
 -- The functions would not see what SQL does with a distributed table. Citus puts a trigger on it, which makes
 -- the inspection complain and leaves $1 NULL. So this finds the table by name.
-($q$ SELECT 'error', format('table %s is distributed by Citus, or in its metadata: rows may be elsewhere', logicalrelid::regclass),
+($q$ SELECT 'error',
+           format('table %s is distributed by Citus, or in its metadata: rows may be elsewhere',
+                  logicalrelid::regclass),
            format(CASE WHEN EXISTS (SELECT FROM pg_extension WHERE extname = 'shedlock')
-                       THEN 'Stop the jobs. DROP EXTENSION shedlock, which leaves the table; SELECT undistribute_table(%L); CREATE EXTENSION shedlock; and repeat shedlock_grant'
-                       ELSE 'Stop the jobs. SELECT undistribute_table(%L), and run shedlock.sql again' END, logicalrelid::regclass)
+                       THEN 'Stop the jobs. DROP EXTENSION shedlock, which leaves the table; '
+                            'SELECT undistribute_table(%L); CREATE EXTENSION shedlock; and repeat shedlock_grant'
+                       ELSE 'Stop the jobs. SELECT undistribute_table(%L), and run shedlock.sql again' END,
+                  logicalrelid::regclass)
       FROM pg_dist_partition JOIN pg_class c ON c.oid = logicalrelid
      WHERE logicalrelid = $1 OR $1 IS NULL AND relname = 'shedlock' $q$, '{citus}'),
 
@@ -2642,12 +2922,16 @@ BEGIN
 ($q$ SELECT 'error', format('pgactive has %s nodes: each grants the same locks', count(*)), (TABLE advice)
       FROM pgactive.pgactive_nodes WHERE node_status <> 'k' HAVING count(*) > 1 $q$, '{pgactive}'),
 
-($q$ SELECT 'error', format('EDB Postgres Distributed has %s nodes: each grants the same locks', count(*)), (TABLE advice)
+($q$ SELECT 'error', format('EDB Postgres Distributed has %s nodes: each grants the same locks', count(*)),
+           (TABLE advice)
       FROM bdr.node HAVING count(*) > 1 $q$, '{bdr}')
 
                         ) v (query, extensions)) f
-                       LEFT JOIN (SELECT oid, extname, true = ALL (SELECT rolsuper FROM pg_roles r
-                                    WHERE r.oid = extowner OR r.oid = (SELECT nspowner FROM pg_namespace WHERE nspname = extname)) AS is_trusted
+                       LEFT JOIN (SELECT oid, extname,
+                                         true = ALL (SELECT rolsuper FROM pg_roles r
+                                                      WHERE r.oid = extowner
+                                                         OR r.oid = (SELECT nspowner FROM pg_namespace
+                                                                      WHERE nspname = extname)) AS is_trusted
                                     FROM pg_extension) e ON e.extname = ANY (f.extensions::text[])
                   WHERE e.oid IS NOT NULL OR f.extensions IS NULL ORDER BY f.no
     LOOP
@@ -2702,12 +2986,15 @@ DECLARE
     number CONSTANT text := trunc(EXTRACT(epoch FROM OLD.locked_at) * 1000000)::text;
 BEGIN
     IF OLD.lock_until > timezone('utc', clock_timestamp())
-       AND right(ending, length(number) + 1) IN ('#' || number, ':' || number, '!' || number, '&' || number, '*' || number)
+       AND right(ending, length(number) + 1)
+           IN ('#' || number, ':' || number, '!' || number, '&' || number, '*' || number)
        AND OLD.locked_at < timestamp '294247-01-10 04:00:54' -- no later one is a token
        AND (TG_OP = 'DELETE' OR NEW.lock_at_least_until IS NOT DISTINCT FROM OLD.lock_at_least_until) THEN
         RAISE NOTICE 'lock "%" of "%" was protected from this %', OLD.name, left(locked_by, -length(ending)), TG_OP
-            USING DETAIL = format('It is taken until %s (UTC). The statement came from "%s@%s", role "%s".', OLD.lock_until,
-                      COALESCE(NULLIF(current_setting('application_name'), ''), session_user), COALESCE(host(inet_client_addr()), '[local]'), current_user),
+            USING DETAIL = format('It is taken until %s (UTC). The statement came from "%s@%s", role "%s".',
+                                  OLD.lock_until,
+                                  COALESCE(NULLIF(current_setting('application_name'), ''), session_user),
+                                  COALESCE(host(inet_client_addr()), '[local]'), current_user),
                   HINT = 'shedlock_force_release frees a lock whoever holds it.';
         RETURN NULL;
     ELSIF TG_OP = 'DELETE' THEN
@@ -2734,7 +3021,8 @@ BEGIN
     IF is_on AND NOT shedlock_protect."on" THEN
         EXECUTE format('DROP TRIGGER shedlock_protect ON %s', lock_table);
     ELSIF shedlock_protect."on" AND NOT is_on THEN
-        EXECUTE format('CREATE TRIGGER shedlock_protect BEFORE UPDATE OR DELETE ON %s FOR EACH ROW EXECUTE FUNCTION %s', lock_table, '@extschema@.shedlock_protect_row()'::regprocedure);
+        EXECUTE format('CREATE TRIGGER shedlock_protect BEFORE UPDATE OR DELETE ON %s
+            FOR EACH ROW EXECUTE FUNCTION %s', lock_table, '@extschema@.shedlock_protect_row()'::regprocedure);
     END IF;
 END
 $$;
@@ -2858,8 +3146,8 @@ END;
 
 -- Several names -------------------------------------------------------------------------------------------------------
 
--- Each function that changes one lock has a twin that changes several, all or none. It has the same arguments and the same
--- text, without the usual case.
+-- Each function that changes one lock has a twin that changes several, all or none. It has the same arguments and the
+-- same text, without the usual case.
 DO $$
 DECLARE
     one oid;
@@ -2867,7 +3155,8 @@ BEGIN
     FOR one IN
         SELECT p.oid FROM pg_catalog.pg_proc p
          WHERE p.oid = ANY (SELECT routine::oid FROM shedlock_routines)
-           AND p.proname ~ '^shedlock_(acquire|extend|release|complete)(_token)?$' AND p.proargtypes[0] = 'text'::regtype
+           AND p.proname ~ '^shedlock_(acquire|extend|release|complete)(_token)?$'
+           AND p.proargtypes[0] = 'text'::regtype
            AND pg_catalog.strpos(p.prosrc, '@here@') > 0
     LOOP
         EXECUTE pg_catalog.regexp_replace(
@@ -2887,44 +3176,48 @@ DECLARE
 BEGIN
     FOR described IN
         SELECT p.oid::regprocedure AS routine,
-               pg_catalog.concat(CASE WHEN p.proargtypes[0] OPERATOR(pg_catalog.=) 'text[]'::regtype::oid
-                                       AND p.proname OPERATOR(pg_catalog.~) '^shedlock_(acquire|extend|release|complete)'
-                                      THEN 'For several locks, all or none. ' END, c.comment) AS comment
+               pg_catalog.concat(
+                   CASE WHEN p.proargtypes[0] OPERATOR(pg_catalog.=) 'text[]'::regtype::oid
+                             AND p.proname OPERATOR(pg_catalog.~) '^shedlock_(acquire|extend|release|complete)'
+                        THEN 'For several locks, all or none. ' END, c.comment) AS comment
           FROM (VALUES
         ('shedlock_acquire',
          'Acquires a lock for this session: true, and the lock is held until it is released or at_most has passed; or '
-         'false, and nothing was written. Never waits until another transaction has ended; with wait it tries again for '
-         'that long. With a tick, it succeeds once for that instant of the schedule (see shedlock_tick); with retry the '
-         'tick is due again if its last run was not done. With ends_with_session the lease also ends with this session, '
-         'but not before at_least has passed.'),
+         'false, and nothing was written. Never waits until another transaction has ended; with wait it tries again '
+         'for that long. With a tick, it succeeds once for that instant of the schedule (see shedlock_tick); with '
+         'retry the tick is due again if its last run was not done. With ends_with_session the lease also ends with '
+         'this session, but not before at_least has passed.'),
         ('shedlock_acquire_token',
          'Acquires a lock and returns its token, with which any session can use the lock; NULL if it was refused. Each '
          'token of a name is greater than the one before. holder is any text, which the view shows, by default '
-         'application_name@client_addr. With ends_with_session the lease also ends with the session that acquired it, but '
-         'not before at_least has passed. Several locks get one common token.'),
+         'application_name@client_addr. With ends_with_session the lease also ends with the session that acquired it, '
+         'but not before at_least has passed. Several locks get one common token.'),
         ('shedlock_wait_any',
          'For the client library, in which many callers wait in one session: caller number which[i] waits for the lock '
-         'names[i]. Sleeps until all locks of a caller look free, and returns the numbers of those callers; returns none '
-         'after wait or half of statement_timeout, or when shedlock_end_wait(wait_id) is called. NULL: nothing would wake '
-         'it, so poll instead. It acquires nothing: the callers must do that.'),
+         'names[i]. Sleeps until all locks of a caller look free, and returns the numbers of those callers; returns '
+         'none after wait or half of statement_timeout, or when shedlock_end_wait(wait_id) is called. NULL: nothing '
+         'would wake it, so poll instead. It acquires nothing: the callers must do that.'),
         ('shedlock_end_wait',
-         'For the client library: ends the shedlock_wait_any with that wait_id, in any session. False if there is none.'),
+         'For the client library: ends the shedlock_wait_any with that wait_id, in any session. False if there is '
+         'none.'),
         ('shedlock_extend',
          'Extends a lock of this session, so that it lasts for at_most from now; at_least, if given, also counts from '
-         'now. False, with a WARNING that says why, if this session does not have the lock or its lease is over; nothing '
-         'is changed then. The SQLSTATE of the WARNING is SL002 if the lock has been released as done, otherwise SL001.'),
+         'now. False, with a WARNING that says why, if this session does not have the lock or its lease is over; '
+         'nothing is changed then. The SQLSTATE of the WARNING is SL002 if the lock has been released as done, '
+         'otherwise SL001.'),
         ('shedlock_extend_token',
-         'Extends the acquisition that has this token. False, with a WARNING that says why, if its lease is over, others '
-         'have the lock, or it was released. If another transaction has locked the row, it waits; with nowait it returns '
-         'NULL and changes nothing.'),
+         'Extends the acquisition that has this token. False, with a WARNING that says why, if its lease is over, '
+         'others have the lock, or it was released. If another transaction has locked the row, it waits; with nowait '
+         'it returns NULL and changes nothing.'),
         ('shedlock_release',
          'Releases a lock of this session: it is free now, or when its at_least has passed. done says whether its work '
          'was done; if not, an acquire with retry can get the same tick again. False, with a WARNING that says why, if '
-         'this session does not have the lock or its lease is over; nothing is changed then. The SQLSTATE of the WARNING '
-         'is SL002 if the lock has been released as done, otherwise SL001.'),
+         'this session does not have the lock or its lease is over; nothing is changed then. The SQLSTATE of the '
+         'WARNING is SL002 if the lock has been released as done, otherwise SL001.'),
         ('shedlock_release_token',
-         'Releases the acquisition that has this token; done as in shedlock_release, nowait as in shedlock_extend_token. '
-         'False, with a WARNING that says why, if its lease is over, others have the lock, or it was released.'),
+         'Releases the acquisition that has this token; done as in shedlock_release, nowait as in '
+         'shedlock_extend_token. False, with a WARNING that says why, if its lease is over, others have the lock, or '
+         'it was released.'),
         ('shedlock_guard',
          'From now on this transaction commits, or is prepared, only if no other acquisition of that lock has happened '
          'since this session''s. If one has, it fails with SQLSTATE SL001, at once or at the commit.'),
@@ -2934,51 +3227,51 @@ BEGIN
         ('shedlock_complete',
          'For the end of the transaction that did the work: guards it as shedlock_guard does, and releases this '
          'session''s lock as done when it commits. If the transaction is rolled back, the lock is still held. A lease '
-         'that is over is no obstacle if no other acquisition has happened. SQLSTATE SL001, at once or at the commit, if '
-         'another acquisition has happened since, or if the lock has been released before.'),
+         'that is over is no obstacle if no other acquisition has happened. SQLSTATE SL001, at once or at the commit, '
+         'if another acquisition has happened since, or if the lock has been released before.'),
         ('shedlock_complete_token',
          'Completes the acquisition that has this token, as shedlock_complete does for a session.'),
         ('shedlock_tick',
          'The instant of a schedule that is due now: the latest one that is not after at + min(every / 2, 30 seconds). '
          'every is whole months, whole days, or hours and smaller units, all counted from midnight of Monday 1 January '
-         '2001 in zone. Months and days begin at midnight, only once if the clock shows midnight twice. Hours and smaller '
-         'units follow the wall clock of zone: a time that it shows twice has two ticks, and a time that it skips is due '
-         'at the instant of the change.'),
+         '2001 in zone. Months and days begin at midnight, only once if the clock shows midnight twice. Hours and '
+         'smaller units follow the wall clock of zone: a time that it shows twice has two ticks, and a time that it '
+         'skips is due at the instant of the change.'),
         ('shedlock_ticks',
-         'The instants of a schedule after since, up to the one that is due now (see shedlock_tick), in ascending order: '
-         'for a loop that catches up on missed runs. SQLSTATE 54000 if there are more than 100000.'),
+         'The instants of a schedule after since, up to the one that is due now (see shedlock_tick), in ascending '
+         'order: for a loop that catches up on missed runs. SQLSTATE 54000 if there are more than 100000.'),
         ('shedlock_list_ticks',
          'For shedlock_ticks.'),
         ('shedlock_run',
          'Runs a command under a lock: acquires and commits; then one transaction runs the command, guarded as by '
-         'shedlock_guard, and releases the lock. executed is true if the work is committed and counts as done, and false '
-         'if the lock was refused. If the command fails, its work is rolled back, the lock is released as not done, and '
-         'the caller gets the command''s error; the same happens with SQLSTATE SL001 if another acquisition has happened '
-         'since. The lease ends with the session. Not inside a transaction block.'),
+         'shedlock_guard, and releases the lock. executed is true if the work is committed and counts as done, and '
+         'false if the lock was refused. If the command fails, its work is rolled back, the lock is released as not '
+         'done, and the caller gets the command''s error; the same happens with SQLSTATE SL001 if another acquisition '
+         'has happened since. The lease ends with the session. Not inside a transaction block.'),
         ('shedlock_force_release',
          'Frees a lock, whoever holds it; true if it was not free. The old holder has lost it, and its guarded '
          'transactions fail. Waits for a transaction in progress that has changed or locked the row.'),
         ('shedlock_forget',
-         'Deletes the row of a job that no longer exists, and returns true. Returns false and changes nothing unless the '
-         'lock is free, its last acquisition and its last tick are in the past, and no transaction in progress has '
+         'Deletes the row of a job that no longer exists, and returns true. Returns false and changes nothing unless '
+         'the lock is free, its last acquisition and its last tick are in the past, and no transaction in progress has '
          'changed or locked the row. Never waits for another transaction. All ticks of that name are due again.'),
         ('shedlock_pause',
-         'Keeps a job from running until shedlock_resume: takes the lock like an acquire, and is refused (false) while it '
-         'is held; with wait it tries again for that long.'),
+         'Keeps a job from running until shedlock_resume: takes the lock like an acquire, and is refused (false) while '
+         'it is held; with wait it tries again for that long.'),
         ('shedlock_resume',
          'Frees a lock if it is paused; otherwise false, with a WARNING.'),
         ('shedlock_protect',
-         'Creates a trigger on the lock table, or drops it. The trigger keeps the SQL of other clients from changing or '
-         'deleting a lock of ours that is not free (Java before 7.0, ports that DELETE, clients with a wrong clock); they '
-         'get a NOTICE. Waits for transactions that have written the table; to drop the trigger, also for those that have '
-         'read it.'),
+         'Creates a trigger on the lock table, or drops it. The trigger keeps the SQL of other clients from changing '
+         'or deleting a lock of ours that is not free (Java before 7.0, ports that DELETE, clients with a wrong '
+         'clock); they get a NOTICE. Waits for transactions that have written the table; to drop the trigger, also for '
+         'those that have read it.'),
         ('shedlock_protect_row',
          'For shedlock_protect: the trigger.'),
         ('shedlock_doctor',
-         'Problems, and what may become one, with severity (error, warning, notice), finding and hint: the table''s shape '
-         'and bloat, harmful settings, clients that write local time, leases that are about to end or too short, holders '
-         'that are gone, jobs whose last run failed, locks in long transactions, several writers. No rows if nothing was '
-         'found. It has the rights of its caller; what that role may not see is reported as not checked.'),
+         'Problems, and what may become one, with severity (error, warning, notice), finding and hint: the table''s '
+         'shape and bloat, harmful settings, clients that write local time, leases that are about to end or too short, '
+         'holders that are gone, jobs whose last run failed, locks in long transactions, several writers. No rows if '
+         'nothing was found. It has the rights of its caller; what that role may not see is reported as not checked.'),
         ('shedlock_findings',
          'For shedlock_doctor.'),
         ('shedlock__change_rights',
@@ -2989,8 +3282,8 @@ BEGIN
          'shedlock_tick, shedlock_ticks, shedlock_doctor and shedlock_version. Without shedlock_grant, only superusers '
          'and the role that installed shedlock may do any of that.'),
         ('shedlock_revoke',
-         'Takes back what shedlock_grant gives with the same arguments, and what it gives with read_only. A NOTICE names '
-         'the functions that the role may still call.'),
+         'Takes back what shedlock_grant gives with the same arguments, and what it gives with read_only. A NOTICE '
+         'names the functions that the role may still call.'),
         ('shedlock_stats_reset',
          'Forgets what shedlock_stats has counted in this database.'),
         ('shedlock_locks',
@@ -2999,8 +3292,8 @@ BEGIN
         ('shedlock_version',
          'Which edition of these functions this is, extension or portable, and its version.'),
         ('shedlock_session_alive',
-         'For the view shedlock_locks: whether a session, written as in locked_by (/PID.START.SERVER), is still running. '
-         'NULL on a standby, and for a session of another server.'),
+         'For the view shedlock_locks: whether a session, written as in locked_by (/PID.START.SERVER), is still '
+         'running. NULL on a standby, and for a session of another server.'),
         ('shedlock_inspect',
          'For shedlock_doctor: the lock table, or why it cannot be one; and whether shedlock_stats can be read.'),
         ('shedlock_rows',
@@ -3009,7 +3302,8 @@ BEGIN
         ('shedlock_stats_rows',
          'For the view shedlock_stats.')) c (name, comment)
                JOIN pg_catalog.pg_proc p ON p.proname OPERATOR(pg_catalog.=) c.name::name
-         WHERE p.pronamespace OPERATOR(pg_catalog.=) pg_catalog.quote_ident(pg_catalog.current_schema())::regnamespace::oid
+         WHERE p.pronamespace
+               OPERATOR(pg_catalog.=) pg_catalog.quote_ident(pg_catalog.current_schema())::regnamespace::oid
            AND pg_catalog.pg_get_userbyid(p.proowner) OPERATOR(pg_catalog.=) current_user
     LOOP
         EXECUTE pg_catalog.format('COMMENT ON ROUTINE %s IS %L', described.routine, described.comment);
@@ -3043,7 +3337,8 @@ DECLARE
     home CONSTANT text := quote_ident(current_setting('shedlock_portable.home'));
     -- Whether a function is still in the schema that was written into it. From PostgreSQL 16 on it knows itself. Before
     -- that, it looks for one of our functions that has its owner: somebody else may have created another schema of that
-    -- name, but not that function. (PG_CONTEXT would give the name that a function had when this session first called it.)
+    -- name, but not that function. (PG_CONTEXT would give the name that a function had when this session first called
+    -- it.)
     knows_itself CONSTANT boolean := current_setting('server_version_num')::int >= 160000;
     here CONSTANT text := CASE WHEN knows_itself THEN
 $here$DECLARE
@@ -3054,26 +3349,32 @@ $here$DECLARE
             @moved@
         END IF;
     END;$here$ ELSE
-$here$PERFORM FROM pg_proc WHERE oid = to_regprocedure('@extschema@.shedlock__here()') AND pg_get_userbyid(proowner) = current_user;
+$here$PERFORM FROM pg_proc
+      WHERE oid = to_regprocedure('@extschema@.shedlock__here()') AND pg_get_userbyid(proowner) = current_user;
     IF NOT FOUND THEN
         @moved@
     END IF;$here$ END;
-    -- shedlock_run has its caller's rights, so the owner says nothing. If it has been moved, then the one that is in its
-    -- place was created later.
+    -- shedlock_run has its caller's rights, so the owner says nothing. If it has been moved, then the one that is in
+    -- its place was created later.
     run_here CONSTANT text := CASE WHEN knows_itself THEN
 $here$GET DIAGNOSTICS itself = PG_ROUTINE_OID;
     PERFORM FROM pg_catalog.pg_proc p
-      WHERE p.oid OPERATOR(pg_catalog.=) itself AND p.pronamespace OPERATOR(pg_catalog.=) pg_catalog.to_regnamespace('@extschema@')::pg_catalog.oid;$here$ ELSE
+      WHERE p.oid OPERATOR(pg_catalog.=) itself
+        AND p.pronamespace OPERATOR(pg_catalog.=) pg_catalog.to_regnamespace('@extschema@')::pg_catalog.oid;$here$ ELSE
 $here$PERFORM FROM pg_catalog.pg_proc p
-      WHERE p.proname OPERATOR(pg_catalog.=) 'shedlock_run' AND p.pronamespace OPERATOR(pg_catalog.=) pg_catalog.to_regnamespace('@extschema@')::pg_catalog.oid
+      WHERE p.proname OPERATOR(pg_catalog.=) 'shedlock_run'
+        AND p.pronamespace OPERATOR(pg_catalog.=) pg_catalog.to_regnamespace('@extschema@')::pg_catalog.oid
         AND NOT EXISTS (SELECT FROM pg_catalog.pg_proc o
-                         WHERE o.proname OPERATOR(pg_catalog.=) 'shedlock_run' AND o.pronamespace OPERATOR(pg_catalog.<>) p.pronamespace
-                           AND pg_catalog.strpos(o.prosrc, '@extschema@.shedlock_run_begin(') OPERATOR(pg_catalog.>) 0 AND o.oid OPERATOR(pg_catalog.<) p.oid);$here$ END
+                         WHERE o.proname OPERATOR(pg_catalog.=) 'shedlock_run'
+                           AND o.pronamespace OPERATOR(pg_catalog.<>) p.pronamespace
+                           AND pg_catalog.strpos(o.prosrc, '@extschema@.shedlock_run_begin(') OPERATOR(pg_catalog.>) 0
+                           AND o.oid OPERATOR(pg_catalog.<) p.oid);$here$ END
 || $here$
     IF NOT FOUND THEN
         @moved@
     END IF;$here$;
-    moved CONSTANT text := $moved$RAISE object_not_in_prerequisite_state USING MESSAGE = 'the functions of shedlock are no longer in schema @extschema@, for which they were written',
+    moved CONSTANT text := $moved$RAISE object_not_in_prerequisite_state USING
+            MESSAGE = 'the functions of shedlock are no longer in schema @extschema@, for which they were written',
             HINT = 'Set search_path to the schema in which they are now, and run shedlock.sql again.';$moved$;
     routine regprocedure;
     definition text;
@@ -3082,7 +3383,8 @@ $here$PERFORM FROM pg_catalog.pg_proc p
 BEGIN
     FOR routine IN EXECUTE format('SELECT routine FROM %s.shedlock_routines', home) LOOP
         definition := pg_get_functiondef(routine);
-        FOREACH known IN ARRAY ARRAY['usual_acquire', 'usual_acquire_token', 'usual_extend', 'usual_release', 'usual_release_token', 'take', 'columns'] LOOP
+        FOREACH known IN ARRAY ARRAY['usual_acquire', 'usual_acquire_token', 'usual_extend', 'usual_release',
+                                     'usual_release_token', 'take', 'columns'] LOOP
             definition := replace(definition, '@' || known || '@', current_setting('shedlock_portable.' || known));
         END LOOP;
         EXECUTE replace(replace(replace(replace(replace(definition, '@here@', here), '@run_here@', run_here),
@@ -3092,11 +3394,14 @@ BEGIN
     -- before keeps the rights that shedlock_grant has given.
     FOR made IN
         SELECT o.signature, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS privileged
-          FROM (SELECT p.oid, 'ROUTINE ' || p.oid::regprocedure AS signature, p.proowner AS owner, COALESCE(p.proacl, acldefault('f', p.proowner)) AS acl
+          FROM (SELECT p.oid, 'ROUTINE ' || p.oid::regprocedure AS signature, p.proowner AS owner,
+                       COALESCE(p.proacl, acldefault('f', p.proowner)) AS acl
                   FROM pg_proc p WHERE p.pronamespace = home::regnamespace AND starts_with(p.proname, 'shedlock_')
                 UNION ALL
                 SELECT c.oid, c.oid::regclass::text, c.relowner, c.relacl
-                  FROM pg_class c WHERE c.relnamespace = home::regnamespace AND c.relkind IN ('r', 'v') AND starts_with(c.relname, 'shedlock')) o,
+                  FROM pg_class c
+                 WHERE c.relnamespace = home::regnamespace AND c.relkind IN ('r', 'v')
+                   AND starts_with(c.relname, 'shedlock')) o,
                aclexplode(o.acl) a
          WHERE a.grantee <> o.owner AND o.owner = current_user::regrole
            AND o.oid::text <> ALL (string_to_array(current_setting('shedlock_portable.existing'), ' '))
