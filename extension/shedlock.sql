@@ -6,15 +6,17 @@
 -- may have created functions and operators. So every name is qualified, or resolved in pg_catalog by an exact match of
 -- types.
 --
--- That role may own the schema, and must not exchange it for another one while the script runs: PostgreSQL looks names up
--- again whenever it has waited for a lock. So the schema can be neither renamed nor dropped until this transaction ends.
--- What the script creates there is visible only to itself, and it has locked the table that it adopts.
+-- That role may own the schema, and must not exchange it for another one while the script runs: PostgreSQL looks names
+-- up again whenever it has waited for a lock. So the schema can be neither renamed nor dropped until this transaction
+-- ends. What the script creates there is visible only to itself, and it has locked the table that it adopts.
 DO $$
 DECLARE
-    home CONSTANT oid := (SELECT e.extnamespace FROM pg_catalog.pg_extension e WHERE e.extname OPERATOR(pg_catalog.=) 'shedlock');
+    home CONSTANT oid := (SELECT e.extnamespace FROM pg_catalog.pg_extension e
+                           WHERE e.extname OPERATOR(pg_catalog.=) 'shedlock');
 BEGIN
     PERFORM FROM pg_catalog.pg_namespace n WHERE n.oid OPERATOR(pg_catalog.=) home FOR KEY SHARE;
-    IF (pg_catalog.quote_ident(pg_catalog.current_schema())::regnamespace::oid OPERATOR(pg_catalog.=) home) IS NOT TRUE THEN
+    IF (pg_catalog.quote_ident(pg_catalog.current_schema())::regnamespace::oid OPERATOR(pg_catalog.=) home)
+       IS NOT TRUE THEN
         RAISE object_not_in_prerequisite_state USING MESSAGE = 'the schema of the extension has just been renamed';
     END IF;
 END
@@ -22,7 +24,8 @@ $$;
 
 -- Citus would create the extension on its workers, too, but fails because the extension depends on a local table. It
 -- does so after the script, so the setting must last until the transaction ends.
-SELECT pg_catalog.set_config('citus.enable_metadata_sync', 'off', true) WHERE pg_catalog.current_setting('citus.version', true) IS NOT NULL;
+SELECT pg_catalog.set_config('citus.enable_metadata_sync', 'off', true)
+ WHERE pg_catalog.current_setting('citus.version', true) IS NOT NULL;
 
 -- The portable edition is replaced if it belongs to the role that creates the extension. It is not enough that this
 -- role could act as the owner, as a superuser can, because any role could plant a copy with grants on the
@@ -44,9 +47,11 @@ BEGIN
         RETURN;
     ELSIF portable OPERATOR(pg_catalog.<>) installer::oid THEN
         RAISE insufficient_privilege
-            USING MESSAGE = pg_catalog.format('cannot take over the portable edition of shedlock in schema %s: it belongs to role %s, not to %s',
+            USING MESSAGE = pg_catalog.format('cannot take over the portable edition of shedlock in schema %s: '
+                                              'it belongs to role %s, not to %s',
                                               home, portable::regrole, installer),
-                  HINT = pg_catalog.format('SET ROLE %s, which needs the right to CREATE in the database. Or drop its functions, if that role is not trusted.', portable::regrole);
+                  HINT = pg_catalog.format('SET ROLE %s, which needs the right to CREATE in the database. '
+                                           'Or drop its functions, if that role is not trusted.', portable::regrole);
     END IF;
     -- The roles to which the end of this script grants the same rights again.
     SELECT pg_catalog.string_agg(DISTINCT a.grantee::regrole::text, ', ') INTO grantees
@@ -61,21 +66,27 @@ BEGIN
            AND p.proname OPERATOR(pg_catalog.~) ours
         UNION ALL
         SELECT 'VIEW', c.oid::regclass::text, c.relname FROM pg_catalog.pg_class c
-         WHERE c.relnamespace OPERATOR(pg_catalog.=) home::oid AND c.relowner OPERATOR(pg_catalog.=) portable AND c.relkind OPERATOR(pg_catalog.=) 'v'
-           AND c.relname OPERATOR(pg_catalog.=) ANY (ARRAY['shedlock_locks', 'shedlock_stats', 'shedlock_table', 'shedlock_routines']::name[])
+         WHERE c.relnamespace OPERATOR(pg_catalog.=) home::oid AND c.relowner OPERATOR(pg_catalog.=) portable
+           AND c.relkind OPERATOR(pg_catalog.=) 'v'
+           AND c.relname OPERATOR(pg_catalog.=) ANY (
+                   ARRAY['shedlock_locks', 'shedlock_stats', 'shedlock_table', 'shedlock_routines']::name[])
     LOOP
-        EXECUTE pg_catalog.format('ALTER %s %s RENAME TO %I', thing.kind, thing.signature, pg_catalog.concat('portable ', thing.name));
+        EXECUTE pg_catalog.format('ALTER %s %s RENAME TO %I', thing.kind, thing.signature,
+                                  pg_catalog.concat('portable ', thing.name));
     END LOOP;
-    -- If the portable edition protected its rows, the COMMENT ON FUNCTION below tells the end of this script to do so again.
+    -- If the portable edition protected its rows, the COMMENT ON FUNCTION below tells the end of this script to do so
+    -- again.
     IF EXISTS (SELECT FROM pg_catalog.pg_trigger g JOIN pg_catalog.pg_proc p ON p.oid OPERATOR(pg_catalog.=) g.tgfoid
                 WHERE g.tgname OPERATOR(pg_catalog.=) 'shedlock_protect' AND p.proowner OPERATOR(pg_catalog.=) portable
                   AND p.pronamespace OPERATOR(pg_catalog.=) home::oid) THEN
         EXECUTE pg_catalog.format('DROP TRIGGER shedlock_protect ON %s.shedlock', home);
         COMMENT ON FUNCTION "portable shedlock_protect_row"() IS 'was on';
     END IF;
-    PERFORM pg_catalog.set_config('client_min_messages', 'notice', true); -- CREATE EXTENSION silences the notices of its script
+    -- CREATE EXTENSION silences the notices of its script
+    PERFORM pg_catalog.set_config('client_min_messages', 'notice', true);
     RAISE NOTICE 'taking over from the portable edition of shedlock in schema %, owned by role %', home, installer
-        USING DETAIL = pg_catalog.format('Its functions are replaced. The table and its locks stay, and so do the rights of these roles: %s.', COALESCE(grantees, 'none'));
+        USING DETAIL = pg_catalog.format('Its functions are replaced. The table and its locks stay, '
+                                         'and so do the rights of these roles: %s.', COALESCE(grantees, 'none'));
     PERFORM pg_catalog.set_config('client_min_messages', usual, true);
 END
 $$;
@@ -93,10 +104,12 @@ DECLARE
     privileged text;
 BEGIN
     IF NOT is_adopted AND NOT pg_catalog.has_schema_privilege(installer::oid, home::oid, 'CREATE') THEN
-        RAISE insufficient_privilege USING MESSAGE = pg_catalog.format('role %s may not create the lock table in schema %s', installer, home),
-            HINT = 'Create the extension in a schema in which the role may create objects.';
+        RAISE insufficient_privilege
+            USING MESSAGE = pg_catalog.format('role %s may not create the lock table in schema %s', installer, home),
+                  HINT = 'Create the extension in a schema in which the role may create objects.';
     END IF;
-    PERFORM pg_catalog.set_config('default_tablespace', '', true), pg_catalog.set_config('default_table_access_method', 'heap', true);
+    PERFORM pg_catalog.set_config('default_tablespace', '', true),
+            pg_catalog.set_config('default_table_access_method', 'heap', true);
     IF pg_catalog.current_setting('lock_timeout') OPERATOR(pg_catalog.=) '0' THEN
         PERFORM pg_catalog.set_config('lock_timeout', '2s', true);
     END IF;
@@ -104,7 +117,9 @@ BEGIN
     IF NOT is_adopted THEN
         FOR privileged IN SELECT CASE a.grantee WHEN 0::oid THEN 'PUBLIC' ELSE a.grantee::regrole::text END
                             FROM pg_catalog.pg_class c, pg_catalog.aclexplode(c.relacl) a
-                           WHERE c.oid OPERATOR(pg_catalog.=) pg_catalog.to_regclass(pg_catalog.format('%s.shedlock', home))::oid AND a.grantee OPERATOR(pg_catalog.<>) c.relowner LOOP
+                           WHERE c.oid OPERATOR(pg_catalog.=)
+                                 pg_catalog.to_regclass(pg_catalog.format('%s.shedlock', home))::oid
+                             AND a.grantee OPERATOR(pg_catalog.<>) c.relowner LOOP
             EXECUTE pg_catalog.format('REVOKE ALL ON %s.shedlock FROM %s', home, privileged);
         END LOOP;
     END IF;
@@ -166,7 +181,8 @@ DROP FUNCTION shedlock_make_or_adopt_table();
 CREATE FUNCTION shedlock_after_pg_upgrade() RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION shedlock_after_pg_upgrade() IS
-'Makes pg_dump restore the lock table before the extension, when shedlock_doctor reports that pg_dump does not know this order: pg_upgrade loses it.';
+'Makes pg_dump restore the lock table before the extension, when shedlock_doctor reports that pg_dump does not know '
+'this order: pg_upgrade loses it.';
 
 CREATE VIEW shedlock_link AS SELECT FROM shedlock;
 COMMENT ON VIEW shedlock_link IS
@@ -230,18 +246,24 @@ DECLARE
 BEGIN
     FOR member IN
         SELECT o.signature, o.usual, o.owner, o.acl
-          FROM (SELECT p.tableoid, p.oid, pg_catalog.format('ROUTINE %s', p.oid::regprocedure) AS signature, 'EXECUTE' AS usual, p.proowner AS owner,
+          FROM (SELECT p.tableoid, p.oid, pg_catalog.format('ROUTINE %s', p.oid::regprocedure) AS signature,
+                       'EXECUTE' AS usual, p.proowner AS owner,
                        COALESCE(p.proacl, pg_catalog.acldefault('f', p.proowner)) AS acl FROM pg_catalog.pg_proc p
                 UNION ALL
                 SELECT c.tableoid, c.oid, pg_catalog.format('TABLE %s', c.oid::regclass),
-                       CASE WHEN c.relname OPERATOR(pg_catalog.=) ANY (ARRAY['shedlock_locks', 'shedlock_stats']::name[]) THEN 'SELECT' END,
+                       CASE WHEN c.relname OPERATOR(pg_catalog.=) ANY (
+                                     ARRAY['shedlock_locks', 'shedlock_stats']::name[])
+                            THEN 'SELECT' END,
                        c.relowner, c.relacl FROM pg_catalog.pg_class c WHERE c.relkind OPERATOR(pg_catalog.=) 'v') o
-               JOIN pg_catalog.pg_depend d ON d.classid OPERATOR(pg_catalog.=) o.tableoid AND d.objid OPERATOR(pg_catalog.=) o.oid
-               JOIN pg_catalog.pg_extension e ON d.refclassid OPERATOR(pg_catalog.=) e.tableoid AND d.refobjid OPERATOR(pg_catalog.=) e.oid
+               JOIN pg_catalog.pg_depend d
+                 ON d.classid OPERATOR(pg_catalog.=) o.tableoid AND d.objid OPERATOR(pg_catalog.=) o.oid
+               JOIN pg_catalog.pg_extension e
+                 ON d.refclassid OPERATOR(pg_catalog.=) e.tableoid AND d.refobjid OPERATOR(pg_catalog.=) e.oid
          WHERE d.deptype OPERATOR(pg_catalog.=) 'e' AND e.extname OPERATOR(pg_catalog.=) 'shedlock'
     LOOP
         FOR privileged IN SELECT DISTINCT CASE a.grantee WHEN 0::oid THEN 'PUBLIC' ELSE a.grantee::regrole::text END
-                            FROM pg_catalog.aclexplode(member.acl) a WHERE a.grantee OPERATOR(pg_catalog.<>) member.owner LOOP
+                            FROM pg_catalog.aclexplode(member.acl) a
+                           WHERE a.grantee OPERATOR(pg_catalog.<>) member.owner LOOP
             EXECUTE pg_catalog.format('REVOKE ALL ON %s FROM %s', member.signature, privileged);
         END LOOP;
         IF member.usual IS NOT NULL THEN
@@ -258,7 +280,8 @@ DECLARE
     -- As at the beginning, only functions of the role that creates the extension, because any role can give functions
     -- these names.
     portable CONSTANT oid := (SELECT p.proowner FROM pg_catalog.pg_proc p
-                               WHERE p.pronamespace OPERATOR(pg_catalog.=) home::oid AND p.proname OPERATOR(pg_catalog.=) 'portable shedlock_version'
+                               WHERE p.pronamespace OPERATOR(pg_catalog.=) home::oid
+                                 AND p.proname OPERATOR(pg_catalog.=) 'portable shedlock_version'
                                  AND p.proowner OPERATOR(pg_catalog.=) $owner$@extowner@$owner$::regrole::oid);
     thing record;
     needed_by text;
@@ -267,27 +290,34 @@ BEGIN
         RETURN;
     END IF;
     FOR thing IN
-        SELECT a.grantee AS role, pg_catalog.bool_or(p.proname OPERATOR(pg_catalog.=) 'portable shedlock_pause') AS admin,
+        SELECT a.grantee AS role,
+               pg_catalog.bool_or(p.proname OPERATOR(pg_catalog.=) 'portable shedlock_pause') AS admin,
                pg_catalog.bool_and(p.proname OPERATOR(pg_catalog.=) 'portable shedlock_rows') AS read_only
           FROM pg_catalog.pg_proc p, pg_catalog.aclexplode(p.proacl) a
          WHERE p.pronamespace OPERATOR(pg_catalog.=) home::oid AND p.proowner OPERATOR(pg_catalog.=) portable
-           AND p.proname OPERATOR(pg_catalog.=) ANY (ARRAY['portable shedlock_rows', 'portable shedlock_end_wait', 'portable shedlock_pause']::name[])
+           AND p.proname OPERATOR(pg_catalog.=) ANY (
+                   ARRAY['portable shedlock_rows', 'portable shedlock_end_wait', 'portable shedlock_pause']::name[])
            AND a.grantee OPERATOR(pg_catalog.<>) 0::oid AND a.grantee OPERATOR(pg_catalog.<>) p.proowner
          GROUP BY 1
     LOOP
         PERFORM shedlock_grant(pg_catalog.pg_get_userbyid(thing.role)::text, thing.admin, false, thing.read_only);
     END LOOP;
     IF EXISTS (SELECT FROM pg_catalog.pg_proc p
-                WHERE p.pronamespace OPERATOR(pg_catalog.=) home::oid AND p.proname OPERATOR(pg_catalog.=) 'portable shedlock_protect_row' AND p.proowner OPERATOR(pg_catalog.=) portable
+                WHERE p.pronamespace OPERATOR(pg_catalog.=) home::oid
+                  AND p.proname OPERATOR(pg_catalog.=) 'portable shedlock_protect_row'
+                  AND p.proowner OPERATOR(pg_catalog.=) portable
                   AND pg_catalog.obj_description(p.oid, 'pg_proc') OPERATOR(pg_catalog.=) 'was on') THEN
         PERFORM shedlock_protect(true);
     END IF;
     FOR thing IN -- the doctor needs the views, which need other functions
-        SELECT 'VIEW' AS kind, false AS is_last, pg_catalog.string_agg(c.oid::regclass::text, ', ') AS signatures FROM pg_catalog.pg_class c
+        SELECT 'VIEW' AS kind, false AS is_last, pg_catalog.string_agg(c.oid::regclass::text, ', ') AS signatures
+          FROM pg_catalog.pg_class c
          WHERE c.relnamespace OPERATOR(pg_catalog.=) home::oid AND c.relowner OPERATOR(pg_catalog.=) portable
            AND pg_catalog.starts_with(c.relname, 'portable shedlock_')
         UNION ALL
-        SELECT 'ROUTINE', p.proname OPERATOR(pg_catalog.!~) '_(doctor|findings)$', pg_catalog.string_agg(p.oid::regprocedure::text, ', ') FROM pg_catalog.pg_proc p
+        SELECT 'ROUTINE', p.proname OPERATOR(pg_catalog.!~) '_(doctor|findings)$',
+               pg_catalog.string_agg(p.oid::regprocedure::text, ', ')
+          FROM pg_catalog.pg_proc p
          WHERE p.pronamespace OPERATOR(pg_catalog.=) home::oid AND p.proowner OPERATOR(pg_catalog.=) portable
            AND pg_catalog.starts_with(p.proname, 'portable shedlock_')
          GROUP BY 2
@@ -300,11 +330,15 @@ BEGIN
 EXCEPTION WHEN dependent_objects_still_exist THEN
     GET STACKED DIAGNOSTICS needed_by = PG_EXCEPTION_DETAIL;
     IF needed_by OPERATOR(pg_catalog.=) '' THEN -- no list of objects: an extension owns it
-        RAISE dependent_objects_still_exist USING MESSAGE = 'cannot take over the portable edition of shedlock: it belongs to extension shedlock_portable',
-            HINT = 'Keep the table with ALTER EXTENSION shedlock_portable DROP TABLE shedlock, drop that extension, and create this one.';
+        RAISE dependent_objects_still_exist
+            USING MESSAGE = 'cannot take over the portable edition of shedlock: '
+                            'it belongs to extension shedlock_portable',
+                  HINT = 'Keep the table with ALTER EXTENSION shedlock_portable DROP TABLE shedlock, '
+                         'drop that extension, and create this one.';
     END IF;
-    RAISE dependent_objects_still_exist USING MESSAGE = 'cannot take over the portable edition of shedlock: other objects depend on it',
-        DETAIL = pg_catalog.regexp_replace(needed_by, '"portable (shedlock_[a-z_]+)"', '\1', 'g'),
-        HINT = 'Drop them, create the extension, and create them again.';
+    RAISE dependent_objects_still_exist
+        USING MESSAGE = 'cannot take over the portable edition of shedlock: other objects depend on it',
+              DETAIL = pg_catalog.regexp_replace(needed_by, '"portable (shedlock_[a-z_]+)"', '\1', 'g'),
+              HINT = 'Drop them, create the extension, and create them again.';
 END
 $$;
