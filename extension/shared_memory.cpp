@@ -1,7 +1,7 @@
 #include "shared_memory.hpp"
 
+#include "counter_table.hpp"
 #include "queue.hpp"
-#include "stats.hpp"
 
 namespace shedlock::shared_memory {
 

@@ -60,7 +60,7 @@ sql('SELECT shedlock_stats_reset()');
 # One server has sessions with the old module, and sessions that load a new one with another layout of its memory.
 my $session = $node->background_psql('postgres');
 is($session->query_safe("SELECT shedlock_acquire('a', '1 h')"), 't', 'a session of this module');
-for my $change ([ 'stats.cpp', 'longest_name = 1020', 'longest_name = 1100' ],
+for my $change ([ 'counter_table.hpp', 'longest_name = 1020', 'longest_name = 1100' ],
 	[ 'shared_memory.hpp', 'layout_version = 3', 'layout_version = 4' ])
 {
 	my ($name, $old, $new) = ("extension/$$change[0]", @$change[ 1, 2 ]);
