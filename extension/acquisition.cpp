@@ -49,7 +49,7 @@ void require_finite(const lock_name &name, const lease &times)
 
 // Whether all rows that were seen are free and due at one instant. `granted` means that they may be taken with this
 // token.
-acquire_result availability_of_all(const lock_table &table, std::span<const seen_row> all,
+acquire_result availability_of_all(const row_finder &table, std::span<const seen_row> all,
                                    const acquire_request &request)
 {
     for (size_t i = 0; i < all.size(); i++)

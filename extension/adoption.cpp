@@ -11,8 +11,8 @@ namespace {
 //
 // vacuum_truncate: truncating empty pages takes an ACCESS EXCLUSIVE lock, for which every acquire would wait.
 //
-// fillfactor: leaves space for a row's next version on its own page, so that nearly every update is HOT, writes less WAL,
-// and dead versions are pruned before autovacuum comes, whose default settings suffice.
+// fillfactor: leaves space for a row's next version on its own page, so that nearly every update is HOT, writes less
+// WAL, and dead versions are pruned before autovacuum comes, whose default settings suffice.
 //
 // The table is not a member of the extension: DROP EXTENSION would also drop the rows of Java clients. It belongs to
 // the role that creates the extension, although in a trusted installation the script runs as a superuser.

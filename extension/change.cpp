@@ -24,12 +24,12 @@ enum class change_result { done, not_ours, busy, again };
 
 // Whether another transaction is extending or releasing the same acquisition, or has just ended. Whether the lease is
 // over depends on how that transaction ends.
-bool is_being_extended(const lock_table &table, const seen_row &seen)
+bool is_being_extended(const row_finder &table, const seen_row &seen)
 {
-    return seen.state == seen_row::states::undecided && table.look_ahead(seen) == lock_table::changes::other;
+    return seen.state == seen_row::states::undecided && table.look_ahead(seen) == row_finder::changes::other;
 }
 
-std::optional<complaint> find_complaint(const lock_table &table, const seen_row &seen, const identity &who, instant now)
+std::optional<complaint> find_complaint(const row_finder &table, const seen_row &seen, const identity &who, instant now)
 {
     if (seen.is_new())
         return complaint{seen.name, true, acquisition_state::foreign, seen.times(), false, origin::kinds::java, {}};
@@ -55,7 +55,7 @@ std::optional<complaint> find_complaint(const lock_table &table, const seen_row 
 
 // The first complaint that is not about a release as done; if there is none, the first one at all. A release as done is
 // good news, and must not hide that another lock is lost.
-std::optional<complaint> find_complaint(const lock_table &table, std::span<const seen_row> all, const identity &who,
+std::optional<complaint> find_complaint(const row_finder &table, std::span<const seen_row> all, const identity &who,
                                         instant now)
 {
     std::optional<complaint> good_news;

@@ -70,16 +70,16 @@ std::string_view copy(std::string_view text)
     return {pnstrdup(text.data(), text.size()), text.size()};
 }
 
-void fail_if_changing_hands(const lock_table &table, const seen_row &seen)
+void fail_if_changing_hands(const row_finder &table, const seen_row &seen)
 {
     const auto what = table.look_ahead(seen);
-    if (what == lock_table::changes::acquisition)
+    if (what == row_finder::changes::acquisition)
         fail(seen.name, "Another transaction is acquiring it.");
-    if (what == lock_table::changes::deletion)
+    if (what == row_finder::changes::deletion)
         fail(seen.name, "Another transaction is deleting its row.");
 }
 
-bool is_over(const lock_table &table, const seen_row &seen)
+bool is_over(const row_finder &table, const seen_row &seen)
 {
     const instant now = pg::clock_now();
     return table.lease_of(seen, now).lock_until <= now;
@@ -113,7 +113,7 @@ template <typename Seize> void seize_if_ours(const lock_table &table, const guar
 // guard of this acquisition does not prevent that; a FOR UPDATE by hand does.
 bool keep_others_away(const lock_table &table, seen_row &seen)
 {
-    if (!lock_table::is_own(seen))
+    if (!row_finder::is_own(seen))
         return table.share_lock(seen);
     table.unpin(seen);
     return true;
@@ -181,7 +181,7 @@ bool has_released_as_done(const seen_row &seen, const guarded_lock &mine)
         fail(mine.name, "It is paused.", false);
     if (!is_released(times))
         return false;
-    if (times.lock_at_least_until || !lock_table::is_own(seen))
+    if (times.lock_at_least_until || !row_finder::is_own(seen))
         fail(mine.name, "It has been released before.", false);
     return true;
 }
@@ -278,7 +278,7 @@ void require_completable(const seen_row &seen, const row &current, const identit
              psprintf("That acquisition belongs to a session, and only that session can complete it: \"%.*s\".",
                       SV(current.holder)),
              false);
-    if (why == acquisition_state::failed || (why == acquisition_state::done && !lock_table::is_own(seen)))
+    if (why == acquisition_state::failed || (why == acquisition_state::done && !row_finder::is_own(seen)))
         fail(seen.name, "It has been released before.", false);
 }
 

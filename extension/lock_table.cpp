@@ -2,7 +2,6 @@
 
 #include "attachments.hpp"
 #include "durability.hpp"
-#include "locked_by.hpp"
 #include "queue.hpp"
 #include "row_hint.hpp"
 #include "table_finder.hpp"
@@ -57,12 +56,11 @@ lock_table lock_table::open(Oid function, LOCKMODE mode)
 
 lock_table lock_table::open_table(Oid table, LOCKMODE mode)
 {
-    lock_table opened;
     // The lock is taken first, because that processes the invalidation messages of DDL, so the shape is current.
-    opened.table_ = try_table_open(table, mode);
-    if (!opened.table_)
+    const Relation relation = try_table_open(table, mode);
+    if (!relation)
         report_dropped();
-    opened.shape_ = shape_of(opened.table_);
+    const lock_table opened{relation, shape_of(relation)};
     // Makes visible what this command itself has written to the table, for example in a WITH clause.
     CommandCounterIncrement();
     return opened;
@@ -71,50 +69,6 @@ lock_table lock_table::open_table(Oid table, LOCKMODE mode)
 void lock_table::close(bool keep_lock)
 {
     table_close(table_, keep_lock ? NoLock : RowExclusiveLock);
-}
-
-void lock_table::unpin(seen_row &seen) const
-{
-    if (BufferIsValid(seen.page))
-        ReleaseBuffer(seen.page);
-    seen.page = InvalidBuffer;
-}
-
-bool lock_table::is_own(const seen_row &seen)
-{
-    return TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(seen.tuple.t_data));
-}
-
-std::string_view lock_table::locked_by(const seen_row &seen) const
-{
-    bool is_null;
-    HeapTupleData tuple = seen.tuple;
-    const Datum stored = heap_getattr(&tuple, shape_.locked_by, RelationGetDescr(table_), &is_null);
-    require_value(is_null, "locked_by");
-    if (!VARATT_IS_EXTERNAL(DatumGetPointer(stored)))
-        return pg::view_of(DatumGetTextPP(stored));
-    // A value that is stored out of line is read from the TOAST table, which needs a snapshot. At commit there is none
-    // left.
-    PushActiveSnapshot(GetLatestSnapshot());
-    const auto *const detoasted = DatumGetTextPP(stored);
-    PopActiveSnapshot();
-    return pg::view_of(detoasted);
-}
-
-lease lock_table::lease_of(const seen_row &seen, instant now) const
-{
-    const bool is_held = seen.times().lock_until > now;
-    return is_held && has_lost_its_session(seen.times(), locked_by(seen)) ? ended(seen.times()) : seen.times();
-}
-
-row lock_table::row_of(const seen_row &seen) const
-{
-    return read_row(seen.times(), locked_by(seen));
-}
-
-history lock_table::history_of(const seen_row &seen) const
-{
-    return shedlock::history_of(seen.stored.past, seen.times(), row_of(seen).from);
 }
 
 void lock_table::fill(Datum *values, bool *nulls, const contents &written, text *locked_by) const

@@ -1,6 +1,6 @@
 // The rules of the lock, as pure functions of plain values: no PostgreSQL, no clock, no allocation, nothing that
 // fails. They say when a lock is free, whose it is, and what an acquire, an extend or a release writes. Whether a
-// lease has ended with its session is determined elsewhere (lock_table::lease_of, change.cpp).
+// lease has ended with its session is determined elsewhere (row_finder::lease_of, change.cpp).
 #pragma once
 
 #include <chrono>

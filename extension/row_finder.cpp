@@ -1,6 +1,6 @@
-// How lock_table finds the row: where it was last seen, or through the index.
-#include "lock_table.hpp"
+#include "row_finder.hpp"
 
+#include "locked_by.hpp"
 #include "row_hint.hpp"
 
 namespace shedlock {
@@ -127,7 +127,7 @@ constexpr int usual_columns = 12;
 
 } // namespace
 
-seen_row lock_table::look(const lock_name &name) const
+seen_row row_finder::look(const lock_name &name) const
 {
     auto seen = glance(name);
     while (seen.is_new() && is_committed(name)) {
@@ -138,7 +138,7 @@ seen_row lock_table::look(const lock_name &name) const
     return seen;
 }
 
-seen_row lock_table::glance(const lock_name &name) const
+seen_row row_finder::glance(const lock_name &name) const
 {
     PAUSE_POINT("look");
     seen_row seen{};
@@ -153,7 +153,7 @@ seen_row lock_table::glance(const lock_name &name) const
 // Calls `visit` with the position of every row version that the index has under the name, until `visit` returns false.
 // The scan has a dirty snapshot even if the visitor goes by another one: with an MVCC
 // snapshot, SERIALIZABLE would track the scan as a read.
-template <typename Visit> void lock_table::visit_index(const lock_name &name, Visit visit) const
+template <typename Visit> void row_finder::visit_index(const lock_name &name, Visit visit) const
 {
     const Relation index = open_index(shape_.index);
     SnapshotData dirty;
@@ -172,7 +172,7 @@ template <typename Visit> void lock_table::visit_index(const lock_name &name, Vi
     RelationClose(index);
 }
 
-seen_row lock_table::look_up(const lock_name &name) const
+seen_row row_finder::look_up(const lock_name &name) const
 {
     seen_row result{};
     result.name = name;
@@ -206,7 +206,7 @@ seen_row lock_table::look_up(const lock_name &name) const
 // moves and commits during the scan: it may have read the index before the new version was in it, and then find the old
 // one dead; or it may reach the new version before the commit and the old one after it. A snapshot that is older
 // than the scan sees such a row in its old version. It also sees everything that this transaction has done.
-bool lock_table::is_committed(const lock_name &name) const
+bool row_finder::is_committed(const lock_name &name) const
 {
     PAUSE_POINT("absent");
     const Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
@@ -227,7 +227,7 @@ bool lock_table::is_committed(const lock_name &name) const
 // Looks where the row was last seen, and follows newer versions on the same page. Returns false unless that leads to
 // the version that a look through the index would find, too: it has the name, which is unique among rows that are not
 // dead, and it was not inserted by a transaction in progress, whose row may have an older version elsewhere.
-bool lock_table::revisit(seen_row &seen) const
+bool row_finder::revisit(seen_row &seen) const
 {
     const row_hint last = recall_row(RelationGetRelid(table_), seen.name.hash);
     const BlockNumber block = ItemPointerGetBlockNumberNoCheck(&last.tid);
@@ -266,7 +266,7 @@ bool lock_table::revisit(seen_row &seen) const
 }
 
 // Whether the tuple has that name. A compressed name does not compare equal; then the caller asks the index.
-bool lock_table::bears(const HeapTupleData &tuple, const lock_name &name) const
+bool row_finder::bears(const HeapTupleData &tuple, const lock_name &name) const
 {
     bool is_null;
     HeapTupleData copy = tuple;
@@ -274,12 +274,12 @@ bool lock_table::bears(const HeapTupleData &tuple, const lock_name &name) const
     return !is_null && pg::view_of(reinterpret_cast<const text *>(DatumGetPointer(stored))) == name.bytes;
 }
 
-void lock_table::remember(const seen_row &seen) const
+void row_finder::remember(const seen_row &seen) const
 {
     remember_row(RelationGetRelid(table_), seen.name.hash, {seen.tuple.t_self, seen.page});
 }
 
-contents lock_table::read(const HeapTupleData &version) const
+contents row_finder::read(const HeapTupleData &version) const
 {
     const TupleDesc columns = RelationGetDescr(table_);
     Datum values[usual_columns];
@@ -300,7 +300,7 @@ contents lock_table::read(const HeapTupleData &version) const
             {time_if_any(shape_.last_tick), time_if_any(shape_.last_done_tick), time_if_any(shape_.last_done_at)}};
 }
 
-lock_table::changes lock_table::look_ahead(const seen_row &seen) const
+row_finder::changes row_finder::look_ahead(const seen_row &seen) const
 {
     LockBuffer(seen.page, BUFFER_LOCK_SHARE);
     ItemPointerData next = seen.tuple.t_data->t_ctid;
@@ -319,7 +319,51 @@ lock_table::changes lock_table::look_ahead(const seen_row &seen) const
     return is_acquisition ? changes::acquisition : changes::other;
 }
 
-bool lock_table::is_unchanged(const seen_row &seen) const
+void row_finder::unpin(seen_row &seen) const
+{
+    if (BufferIsValid(seen.page))
+        ReleaseBuffer(seen.page);
+    seen.page = InvalidBuffer;
+}
+
+bool row_finder::is_own(const seen_row &seen)
+{
+    return TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(seen.tuple.t_data));
+}
+
+std::string_view row_finder::locked_by(const seen_row &seen) const
+{
+    bool is_null;
+    HeapTupleData tuple = seen.tuple;
+    const Datum stored = heap_getattr(&tuple, shape_.locked_by, RelationGetDescr(table_), &is_null);
+    require_value(is_null, "locked_by");
+    if (!VARATT_IS_EXTERNAL(DatumGetPointer(stored)))
+        return pg::view_of(DatumGetTextPP(stored));
+    // A value that is stored out of line is read from the TOAST table, which needs a snapshot. At commit there is none
+    // left.
+    PushActiveSnapshot(GetLatestSnapshot());
+    const auto *const detoasted = DatumGetTextPP(stored);
+    PopActiveSnapshot();
+    return pg::view_of(detoasted);
+}
+
+lease row_finder::lease_of(const seen_row &seen, instant now) const
+{
+    const bool is_held = seen.times().lock_until > now;
+    return is_held && has_lost_its_session(seen.times(), locked_by(seen)) ? ended(seen.times()) : seen.times();
+}
+
+row row_finder::row_of(const seen_row &seen) const
+{
+    return read_row(seen.times(), locked_by(seen));
+}
+
+history row_finder::history_of(const seen_row &seen) const
+{
+    return shedlock::history_of(seen.stored.past, seen.times(), row_of(seen).from);
+}
+
+bool row_finder::is_unchanged(const seen_row &seen) const
 {
     seen_row again{};
     SnapshotData dirty;
@@ -333,7 +377,7 @@ bool lock_table::is_unchanged(const seen_row &seen) const
     return found && again.state == seen_row::states::settled;
 }
 
-void lock_table::put_rows(const Datum *names, ReturnSetInfo *result) const
+void row_finder::put_rows(const Datum *names, ReturnSetInfo *result) const
 {
     const AttrNumber columns[] = {shape_.name,           shape_.lock_until,          shape_.locked_at,
                                   shape_.locked_by,      shape_.lock_at_least_until, shape_.last_tick,
