@@ -1,5 +1,5 @@
-// CREATE EXTENSION creates the lock table, or adopts an existing one, which a Java migration created,
-// DROP EXTENSION left, or a dump has restored.
+// CREATE EXTENSION creates the lock table, or adopts an existing one. That may have been created by a Java migration,
+// left by DROP EXTENSION, or restored from a dump.
 #pragma once
 
 #include "pg.hpp"

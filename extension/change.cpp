@@ -10,7 +10,7 @@ namespace shedlock {
 namespace {
 
 // Why an extend or a release was not done. A copy, because the page that it was read from is released.
-struct complaint {
+struct obstacle {
     lock_name name;
     bool no_row;
     acquisition_state why;
@@ -29,10 +29,10 @@ bool is_being_extended(const row_finder &table, const seen_row &seen)
     return seen.state == seen_row::states::undecided && table.look_ahead(seen) == row_finder::changes::other;
 }
 
-std::optional<complaint> find_complaint(const row_finder &table, const seen_row &seen, const identity &who, instant now)
+std::optional<obstacle> find_obstacle(const row_finder &table, const seen_row &seen, const identity &who, instant now)
 {
     if (seen.is_new())
-        return complaint{seen.name, true, acquisition_state::foreign, seen.times(), false, origin::kinds::java, {}};
+        return obstacle{seen.name, true, acquisition_state::foreign, seen.times(), false, origin::kinds::java, {}};
     row current = table.row_of(seen);
     auto why = state_of(current, who, now, seen.stored.past);
     // The session is gone. at_least may still keep others away, but the owner has lost the lock.
@@ -44,29 +44,29 @@ std::optional<complaint> find_complaint(const row_finder &table, const seen_row 
         return std::nullopt;
     current.times = table.lease_of(seen, now);
     const auto holder = current.holder;
-    return complaint{seen.name,
-                     false,
-                     why,
-                     current.times,
-                     has_lost_its_session,
-                     current.from.kind,
-                     {pnstrdup(holder.data(), holder.size()), holder.size()}};
+    return obstacle{seen.name,
+                    false,
+                    why,
+                    current.times,
+                    has_lost_its_session,
+                    current.from.kind,
+                    {pnstrdup(holder.data(), holder.size()), holder.size()}};
 }
 
-// The first complaint that is not about a release as done; if there is none, the first one at all. A release as done is
-// good news, and must not hide that another lock is lost.
-std::optional<complaint> find_complaint(const row_finder &table, std::span<const seen_row> all, const identity &who,
-                                        instant now)
+// The first obstacle that is not a release as done; if there is none, the first one at all. A lock that was released as
+// done must not hide that another one is lost.
+std::optional<obstacle> find_obstacle(const row_finder &table, std::span<const seen_row> all, const identity &who,
+                                      instant now)
 {
-    std::optional<complaint> good_news;
+    std::optional<obstacle> released_as_done;
     for (const auto &seen : all) {
-        const auto found = find_complaint(table, seen, who, now);
+        const auto found = find_obstacle(table, seen, who, now);
         if (found && found->why != acquisition_state::done)
             return found;
-        if (found && !good_news)
-            good_news = found;
+        if (found && !released_as_done)
+            released_as_done = found;
     }
-    return good_news;
+    return released_as_done;
 }
 
 // Rewrites rows that are the caller's. If another transaction is changing one of them, waits for it and returns
@@ -91,7 +91,7 @@ change_result rewrite_all(const lock_table &table, std::span<seen_row> all, Chan
 // Tries once to replace the rows of all names by what `change` makes of them.
 template <typename Change, typename Count>
 change_result try_to_change(const lock_table &table, lock_names names, const identity &who, Change change,
-                            Count count_change, bool nowait, std::optional<complaint> &found)
+                            Count count_change, bool nowait, std::optional<obstacle> &found)
 {
     const std::span all{static_cast<seen_row *>(palloc(sizeof(seen_row) * names.size())), names.size()};
     for (size_t i = 0; i < all.size(); i++) {
@@ -100,7 +100,7 @@ change_result try_to_change(const lock_table &table, lock_names names, const ide
     }
     PAUSE_POINT("looked");
     const instant now = pg::clock_now();
-    found = find_complaint(table, all, who, now);
+    found = find_obstacle(table, all, who, now);
     const auto result = found ? change_result::not_ours : rewrite_all(table, all, change, now, nowait);
     for (auto &seen : all) {
         table.unpin(seen);
@@ -123,7 +123,7 @@ const char *utc_text(instant t)
     return psprintf("%s UTC", out);
 }
 
-const char *explain(const complaint &found, const identity &who)
+const char *explain(const obstacle &found, const identity &who)
 {
     if (found.no_row)
         return "Nobody ever acquired it, or its row has been deleted.";
@@ -157,7 +157,7 @@ const char *explain(const complaint &found, const identity &who)
     return psprintf("It is held, but not by this session: \"%.*s\", since %s.", SV(found.holder), since);
 }
 
-const char *advise(const complaint &found, const identity &who)
+const char *advise(const obstacle &found, const identity &who)
 {
     if (found.why == acquisition_state::expired && !found.has_lost_its_session)
         return "Choose a longer at_most, or extend the lock in time.";
@@ -170,14 +170,14 @@ const char *advise(const complaint &found, const identity &who)
 
 // Whether shedlock_stats counts this as lost: the lease is over, another acquisition has followed, or the session does
 // not hold the lock. A name without a row, a token that was never issued, and an earlier release do not count.
-bool was_lost(const complaint &found, const identity &who)
+bool was_lost(const obstacle &found, const identity &who)
 {
     if (found.no_row || found.why == acquisition_state::failed || found.why == acquisition_state::done)
         return false;
     return found.why == acquisition_state::expired || !who.token || found.times.locked_at > *who.token;
 }
 
-void warn(const complaint &found, const identity &who, const char *participle)
+void warn(const obstacle &found, const identity &who, const char *participle)
 {
     PAUSE_POINT("warn");
     const char *const advice = advise(found, who);
@@ -194,7 +194,7 @@ template <typename Change, typename Count>
 std::optional<bool> change(lock_table &table, lock_names names, const identity &who, const char *participle,
                            Change new_lease, Count count_change, bool nowait)
 {
-    std::optional<complaint> found;
+    std::optional<obstacle> found;
     auto result = change_result::again;
     while (result == change_result::again) {
         CHECK_FOR_INTERRUPTS();
