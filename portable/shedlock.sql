@@ -270,6 +270,7 @@ DECLARE
     part record;
 BEGIN
     PERFORM pg_catalog.set_config('shedlock_portable.take', take, true),
+            pg_catalog.set_config('shedlock_portable.default_holder', default_holder, true),
             pg_catalog.set_config('shedlock_portable.usual_acquire', usual, true),
             pg_catalog.set_config('shedlock_portable.usual_acquire_token', usual, true);
     FOR part IN
@@ -876,8 +877,7 @@ CREATE OR REPLACE FUNCTION shedlock__locked_by(holder text, ending text, room in
     LANGUAGE plpgsql AS $$
 BEGIN
     IF COALESCE(holder, '') = '' THEN
-        holder := COALESCE(NULLIF(current_setting('application_name'), ''), session_user)
-            || '@' || COALESCE(host(inet_client_addr()), '[local]');
+        holder := @default_holder@;
     END IF;
     RETURN left(holder, room - length(ending)) || ending;
 END
@@ -3384,7 +3384,7 @@ BEGIN
     FOR routine IN EXECUTE format('SELECT routine FROM %s.shedlock_routines', home) LOOP
         definition := pg_get_functiondef(routine);
         FOREACH known IN ARRAY ARRAY['usual_acquire', 'usual_acquire_token', 'usual_extend', 'usual_release',
-                                     'usual_release_token', 'take', 'columns'] LOOP
+                                     'usual_release_token', 'take', 'default_holder', 'columns'] LOOP
             definition := replace(definition, '@' || known || '@', current_setting('shedlock_portable.' || known));
         END LOOP;
         EXECUTE replace(replace(replace(replace(replace(definition, '@here@', here), '@run_here@', run_here),
