@@ -47,6 +47,16 @@ void require_finite(const lock_name &name, const lease &times)
                         errhint("The row was probably edited by hand. Set its locked_at to the current time in UTC.")));
 }
 
+instant token_for(std::span<const seen_row> all, std::optional<instant> tick, instant now,
+                  std::optional<instant> latest_previous, duration unit)
+{
+    auto token = new_token(now, latest_previous, unit);
+    const auto is_tick = [&](const seen_row &seen) { return is_tick_of(seen.stored.past, token); };
+    while (tick == token || std::any_of(all.begin(), all.end(), is_tick))
+        token += unit;
+    return token;
+}
+
 // Whether all rows that were seen are free and due at one instant. `granted` means that they may be taken with this
 // token.
 acquire_result availability_of_all(const row_finder &table, std::span<const seen_row> all,
@@ -81,7 +91,7 @@ acquire_result availability_of_all(const row_finder &table, std::span<const seen
     }
     if (held)
         return not_granted(outcomes::refused, *held);
-    return {outcomes::granted, new_token(now, request.asked.tick, latest_previous, table.shape().unit), now, {}};
+    return {outcomes::granted, token_for(all, request.asked.tick, now, latest_previous, table.shape().unit), now, {}};
 }
 
 // Inserts the rows that are missing. Returns false if another caller is inserting one, or was first.
@@ -119,9 +129,9 @@ acquire_result grant(const lock_table &table, std::span<seen_row> all, const acq
     text *const locked_by = locked_by_of(who, result.token, table);
     for (auto &seen : all) {
         const auto from = table.row_of(seen).from;
-        auto past = history_of(seen.stored.past, seen.times(), from);
-        if (is_run)
-            past = begun(past, request.asked.tick, result.now, table.shape().unit);
+        const auto before = history_of(seen.stored.past, seen.times(), from);
+        const auto past =
+            is_run ? begun(before, request.asked.tick, result.now, table.shape().unit) : without_run(before);
         // An acquisition of ours that its holder never released. A Java row does not say whether it was released.
         const bool was_abandoned = !is_released(seen.times()) && !from.is_java();
         if (!table.take(seen, {times, past}, locked_by))
@@ -234,6 +244,19 @@ acquire_result wait_to_acquire(Oid function, const acquire_request &request, con
 }
 
 } // namespace
+
+const char *why_not_due(Oid function, const lock_name &name, const tick_request &asked)
+{
+    lock_table table = lock_table::open(function);
+    auto seen = table.look(name);
+    bool had_run = false;
+    if (seen.state != seen_row::states::absent)
+        had_run =
+            availability_of(seen.times(), pg::clock_now(), asked, table.history_of(seen)) == availability::not_due;
+    table.unpin(seen);
+    table.close(false);
+    return had_run ? "had run" : nullptr;
+}
 
 std::optional<instant> acquire(Oid function, const acquire_request &request, const owner &who)
 {

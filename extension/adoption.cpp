@@ -25,7 +25,8 @@ constexpr const char *definition =
     " lock_at_least_until timestamp,"
     " last_tick timestamp,"
     " last_done_tick timestamp,"
-    " last_done_at timestamp"
+    " last_done_at timestamp,"
+    " run_tick timestamp"
     ") WITH (fillfactor = 90, vacuum_truncate = false);"
     "COMMENT ON TABLE %1$s IS 'One row per lock; also used by Java ShedLock. All times are UTC.';"
     "COMMENT ON COLUMN %1$s.name IS 'The lock.';"
@@ -37,9 +38,11 @@ constexpr const char *definition =
     "pause or a release by force.';"
     "COMMENT ON COLUMN %1$s.lock_at_least_until IS 'The lock is kept until then, even if it is released earlier. Once "
     "released: NULL if the work was done, -infinity if not.';"
-    "COMMENT ON COLUMN %1$s.last_tick IS 'The tick of the last run; for a run without a tick, about when it began.';"
-    "COMMENT ON COLUMN %1$s.last_done_tick IS 'The tick of the last run that was done.';"
+    "COMMENT ON COLUMN %1$s.last_tick IS 'The tick of the last run that had one.';"
+    "COMMENT ON COLUMN %1$s.last_done_tick IS 'All ticks up to this one are done.';"
     "COMMENT ON COLUMN %1$s.last_done_at IS 'When the last run that was done was released.';"
+    "COMMENT ON COLUMN %1$s.run_tick IS 'What last_done_tick becomes if the current run is done: its tick or, without "
+    "one, when it was acquired.';"
     "ALTER EXTENSION shedlock DROP TABLE %1$s;"
     "ALTER TABLE %1$s OWNER TO %2$s";
 
@@ -108,7 +111,8 @@ void adopt(Oid table_id, Oid schema, const char *name)
     if (shape.has_triggers)
         ereport(WARNING, (errmsg("table %s has triggers, which do not fire when shedlock changes a lock", name),
                           errhint("They fire for the SQL of other clients. Drop them, unless that is meant.")));
-    add_missing_columns(name, {shape.lock_at_least_until, shape.last_tick, shape.last_done_tick, shape.last_done_at});
+    add_missing_columns(
+        name, {shape.lock_at_least_until, shape.last_tick, shape.last_done_tick, shape.last_done_at, shape.run_tick});
 }
 
 // With this dependency DROP TABLE is refused while the extension exists, and pg_dump restores the table before it

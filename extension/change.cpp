@@ -249,8 +249,8 @@ contents to_release(const lock_table &table, const seen_row &seen, instant now, 
     const auto times = released(seen.times(), now, is_done, table.shape().unit);
     if (!is_done)
         return {times, seen.stored.past};
-    // If a crash undid it, a tick that was done would be due again.
-    if (has_tick(seen.stored.past, seen.times()))
+    // If a crash undid it, ticks that were done would be due again.
+    if (has_ticks(seen.stored.past))
         durability::require();
     return {times, done(seen.stored.past, now)};
 }
@@ -279,7 +279,7 @@ bool force_release(lock_table &table, const lock_name &name)
         const auto times = freed(seen.times(), now, table.shape().unit);
         const auto holder = psprintf("released by force: %s", session_role());
         const auto end = end_of(origin::kinds::administrator, times.locked_at);
-        if (table.rewrite(seen, {times, table.history_of(seen)},
+        if (table.rewrite(seen, {times, without_run(table.history_of(seen))},
                           make_locked_by(holder, end, table.shape().locked_by_limit))) {
             durability::require(); // otherwise a crash could give the old holder its token back
             return was_held;

@@ -55,7 +55,7 @@ Form_pg_attribute require_column(Relation table, const char *column)
     if (!attribute)
         report_unusable(table, psprintf("it has no column \"%s\"", column),
                         "Its columns are name, lock_until, locked_at, locked_by, lock_at_least_until, last_tick, "
-                        "last_done_tick and last_done_at; see docs/operations.md.");
+                        "last_done_tick, last_done_at and run_tick; see docs/operations.md.");
     if (attribute->attgenerated)
         report_unusable(table, psprintf("column \"%s\" is generated", column), "Make it an ordinary column.");
     return attribute;
@@ -240,6 +240,7 @@ table_shape read_columns(Relation table, purposes purpose)
     shape.last_tick = find_run_column(table, purpose, "last_tick");
     shape.last_done_tick = find_run_column(table, purpose, "last_done_tick");
     shape.last_done_at = find_run_column(table, purpose, "last_done_at");
+    shape.run_tick = find_run_column(table, purpose, "run_tick");
     shape.name_limit = length_limit(name);
     shape.locked_by_limit = length_limit(locked_by);
     shape.unit = std::max(

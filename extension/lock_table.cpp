@@ -84,6 +84,7 @@ void lock_table::fill(Datum *values, bool *nulls, const contents &written, text 
     set(shape_.last_tick, written.past.last_tick);
     set(shape_.last_done_tick, written.past.last_done_tick);
     set(shape_.last_done_at, written.past.last_done_at);
+    set(shape_.run_tick, written.past.run_tick);
     if (locked_by) {
         values[shape_.locked_by - 1] = PointerGetDatum(locked_by);
         nulls[shape_.locked_by - 1] = false;

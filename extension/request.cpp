@@ -223,12 +223,18 @@ acquire_request arguments::acquire(lock_names names)
     request.at_least = at_least(required("at_least", "An at_least of '0' frees the lock as soon as it is released."),
                                 *request.at_most);
     request.wait = span("wait");
-    request.asked.tick = tick();
-    request.asked.retry = flag("retry");
-    if (request.asked.retry && !request.asked.tick)
+    request.asked = asked();
+    return request;
+}
+
+tick_request arguments::asked()
+{
+    tick_request asked{tick(), false};
+    asked.retry = flag("retry");
+    if (asked.retry && !asked.tick)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("retry needs a tick"),
                         errhint("It means that a tick is still due when its last run was not done.")));
-    return request;
+    return asked;
 }
 
 extend_request arguments::extend(lock_names names)

@@ -45,7 +45,8 @@ public:
     lock_names name();                   // text. 22004, 22023
     lock_names names();                  // name text[]. 22004, 2202E, 22023, 54000
     lock_names stored_name();            // text that a table may contain, even if it is empty. 22004
-    acquire_request acquire(lock_names); // at_most, at_least, wait, tick, retry. 22004, 22023, 22008
+    acquire_request acquire(lock_names); // at_most, at_least, wait, then as asked(). 22004, 22023, 22008
+    tick_request asked();                // tick, retry. 22004, 22023
     extend_request extend(lock_names);   // at_most, at_least. 22004, 22023, 22008
     // names, which, wait, wait_id. The wait ends well before a statement_timeout. 22004, 22023, 2202E, 22008, 54000
     wait_request waiters();

@@ -122,7 +122,7 @@ template <typename Visit> void visit_all(Relation table, Visit visit)
     table_endscan(scan);
 }
 
-// The four columns of Java ShedLock, our four, and some that others may have added.
+// The four columns of Java ShedLock, our five, and some that others may have added.
 constexpr int usual_columns = 12;
 
 } // namespace
@@ -297,7 +297,8 @@ contents row_finder::read(const HeapTupleData &version) const
         return is_null[column - 1] ? std::nullopt : std::optional{time(column)};
     };
     return {{time(shape_.lock_until), time(shape_.locked_at), time_if_any(shape_.lock_at_least_until)},
-            {time_if_any(shape_.last_tick), time_if_any(shape_.last_done_tick), time_if_any(shape_.last_done_at)}};
+            {time_if_any(shape_.last_tick), time_if_any(shape_.last_done_tick), time_if_any(shape_.last_done_at),
+             time_if_any(shape_.run_tick)}};
 }
 
 row_finder::changes row_finder::look_ahead(const seen_row &seen) const

@@ -27,40 +27,51 @@ constexpr instant kept_until(instant now, duration at_least, duration unit)
 
 } // namespace
 
+// Where optional instants are compared, here and by std::max below, an absent one is less than any other.
 availability availability_of(const lease &current, instant now, const tick_request &asked, const history &past)
 {
-    if (asked.tick && past.last_tick && *asked.tick <= *past.last_tick) {
-        const bool is_last_and_not_done = *asked.tick == *past.last_tick && past.last_done_tick < past.last_tick;
-        if (!asked.retry || !is_last_and_not_done)
+    if (asked.tick) {
+        const bool is_done = asked.tick <= past.last_done_tick;
+        const bool is_past = asked.tick < past.last_tick || (asked.tick == past.last_tick && !asked.retry);
+        if (is_done || is_past)
             return availability::not_due;
     }
     return current.lock_until > now ? availability::taken : availability::free;
 }
 
-// Where optional instants are compared, as by std::max here, an absent one is less than any other.
 history history_of(const history &stored, const lease &current, const origin &from)
 {
     const bool has_run = current.locked_at != never && current.locked_at != forever;
     if (!from.is_java() || !has_run)
         return stored;
-    const std::optional java{current.locked_at};
-    return {std::max(stored.last_tick, java), std::max(stored.last_done_tick, java), stored.last_done_at};
+    auto past = without_run(stored);
+    past.last_done_tick = std::max(stored.last_done_tick, std::optional{current.locked_at});
+    return past;
 }
 
 history begun(const history &past, std::optional<instant> tick, instant now, duration unit)
 {
-    return {tick ? tick : std::max(past.last_tick, std::optional{round_down(now, unit)}), past.last_done_tick,
-            past.last_done_at};
+    if (tick)
+        return {tick, past.last_done_tick, past.last_done_at, tick};
+    const auto start = round_down(now, unit);
+    return {past.last_tick, past.last_done_tick, past.last_done_at, start == past.last_tick ? start - unit : start};
 }
 
+history without_run(const history &past)
+{
+    return {past.last_tick, past.last_done_tick, past.last_done_at, std::nullopt};
+}
+
+// Rows that were written before the column run_tick existed have none. There last_tick had its meaning.
 history done(const history &past, instant now)
 {
-    return {past.last_tick, past.last_tick, now};
+    const auto tick = past.run_tick ? past.run_tick : past.last_tick;
+    return {past.last_tick, std::max(past.last_done_tick, tick), now, past.run_tick};
 }
 
-bool has_tick(const history &past, const lease &current)
+bool has_ticks(const history &past)
 {
-    return past.last_tick != current.locked_at;
+    return past.last_tick.has_value();
 }
 
 lease ended(const lease &current)
@@ -70,13 +81,18 @@ lease ended(const lease &current)
     return {std::min(current.lock_until, *current.lock_at_least_until), current.locked_at, current.lock_at_least_until};
 }
 
-instant new_token(instant now, std::optional<instant> tick, std::optional<instant> latest_previous, duration unit)
+instant new_token(instant now, std::optional<instant> latest_previous, duration unit)
 {
     auto token = round_down(now, unit);
     // The clock may have stepped back, or two acquisitions may meet in one unit of a coarse column.
     if (latest_previous && token <= *latest_previous)
         token = round_down(*latest_previous, unit) + unit;
-    return tick == token ? token + unit : token;
+    return token;
+}
+
+bool is_tick_of(const history &past, instant token)
+{
+    return past.last_tick == token || past.last_done_tick == token;
 }
 
 lease granted(instant now, instant token, std::optional<duration> at_most, duration at_least, duration unit)
@@ -120,7 +136,7 @@ lease freed(const lease &current, instant now, duration unit)
 {
     // An infinite locked_at was set by hand and is not a token, so this repairs it.
     const auto previous = current.locked_at == forever ? std::nullopt : std::optional{current.locked_at};
-    return {round_down(now, unit), new_token(now, {}, previous, unit), std::nullopt};
+    return {round_down(now, unit), new_token(now, previous, unit), std::nullopt};
 }
 
 bool is_paused(const lease &current)
@@ -136,7 +152,7 @@ lease resumed(const lease &current, instant now, duration unit)
 bool is_past(const lease &current, const history &past, instant now, duration unit)
 {
     return current.lock_until <= now && current.locked_at < round_down(now, unit) &&
-           past.last_tick < std::optional{now};
+           past.last_tick < std::optional{now} && past.last_done_tick < std::optional{now};
 }
 
 } // namespace shedlock

@@ -30,11 +30,12 @@ struct lease {
 
 // What a row records of its runs.
 struct history {
-    // The tick of the last run. If that run had no tick: the time of its acquisition, or the previous last_tick if that
-    // is later.
-    std::optional<instant> last_tick;
-    std::optional<instant> last_done_tick;
-    std::optional<instant> last_done_at; // when the last run that was done was released
+    std::optional<instant> last_tick;      // of the last run that had a tick, whether it was done or not
+    std::optional<instant> last_done_tick; // all ticks up to this one are done
+    std::optional<instant> last_done_at;   // when the last run that was done was released
+    // What last_done_tick becomes if the current run is done: its tick or, if it has none, the time at which it was
+    // acquired. Without a tick it never equals last_tick. Absent if the row has no run of ours.
+    std::optional<instant> run_tick{};
 };
 
 // How an acquisition was made, which determines its owner. A Java row is any row whose locked_by does not have our
@@ -88,38 +89,40 @@ enum class acquisition_state {
     foreign, // the row has another owner or none, or another acquisition; or the lock is paused
 };
 
-// A lock is held while lock_until > now; if they are equal it is free. A tick is due if it is later than the last one,
-// or, with retry, if it is the last one and was not done. An earlier tick is not due any more.
+// A lock is held while lock_until > now; if they are equal it is free. A tick is due if it is later than the last one
+// that is done and later than the last one that was acquired; with retry, also if it is the one that was acquired.
 availability availability_of(const lease &current, instant now, const tick_request &asked = {},
                              const history &past = {});
 
-// The stored history plus, if a Java client ran last, that run. It counts as done, and the time at which it acquired
-// the lock as its tick.
+// The stored history plus, if a Java client ran last, that run. It counts as done, for every tick up to the time at
+// which it acquired the lock.
 history history_of(const history &stored, const lease &current, const origin &from);
 
-// What an acquire and a release as done write into the history.
+// What an acquire, an acquisition that is no run, and a release as done write into the history.
 history begun(const history &past, std::optional<instant> tick, instant now, duration unit);
+history without_run(const history &past);
 history done(const history &past, instant now);
 
-// False only if the acquisition certainly has no tick. It may be true without one: after a tick ahead of the clock, or
-// if the token was raised above the clock.
-bool has_tick(const history &past, const lease &current);
+// Whether anybody has ever asked for a tick of this name, so that a run that was done must not be forgotten.
+bool has_ticks(const history &past);
 
 // What is left of a lease that ends with its session, when the session is gone: its at_least. A lease that was released
 // stays as it is.
 lease ended(const lease &current);
 
-// The locked_at, hence the token, of a new acquisition: now, raised above every locked_at that it replaces, and never
-// equal to the tick. `unit` is the resolution of the table's columns; the result is a multiple of it. Requires
-// latest_previous < forever.
-instant new_token(instant now, std::optional<instant> tick, std::optional<instant> latest_previous, duration unit);
+// The locked_at, hence the token, of a new acquisition: now, raised above every locked_at that it replaces. `unit` is
+// the resolution of the table's columns; the result is a multiple of it. Requires latest_previous < forever.
+instant new_token(instant now, std::optional<instant> latest_previous, duration unit);
+
+// A token that equals a tick of its row is replaced by the next one: see state_of.
+bool is_tick_of(const history &past, instant token);
 
 // What an acquire writes into the times; without at_most, lock_until is `forever`. Leases are rounded up to the unit,
 // so that a coarse column never shortens one.
 lease granted(instant now, instant token, std::optional<duration> at_most, duration at_least, duration unit);
 
-// An acquisition that another one has replaced since is known to be done if last_done_tick is its token. (An
-// acquisition without a tick usually records its token as its tick.)
+// An acquisition that another one has replaced since is known to be done if last_done_tick is its token. (Without a
+// tick, run_tick usually is the token.)
 acquisition_state state_of(const row &current, const identity &who, instant now, const history &past = {});
 
 // What an extend writes over a live lease. Without at_least the old one stays.
@@ -138,7 +141,7 @@ bool is_paused(const lease &current);
 // What resume writes over a pause: free now.
 lease resumed(const lease &current, instant now, duration unit);
 
-// Whether the row may be deleted: the lock is free, later tokens will be greater, and its last tick is past.
+// Whether the row may be deleted: the lock is free, and later tokens and ticks will be greater.
 bool is_past(const lease &current, const history &past, instant now, duration unit);
 
 } // namespace shedlock

@@ -6,7 +6,7 @@ bool is_ours(const table_shape &shape, AttrNumber column)
 {
     return column <= 0 || column == shape.name || column == shape.lock_until || column == shape.locked_at ||
            column == shape.locked_by || column == shape.lock_at_least_until || column == shape.last_tick ||
-           column == shape.last_done_tick || column == shape.last_done_at;
+           column == shape.last_done_tick || column == shape.last_done_at || column == shape.run_tick;
 }
 
 void report_unusable(Relation table, const char *what, const char *remedy)

@@ -22,6 +22,7 @@ struct table_shape {
     AttrNumber last_tick;
     AttrNumber last_done_tick;
     AttrNumber last_done_at;
+    AttrNumber run_tick;
     bool has_triggers;     // of somebody, which do not fire for what we write
     bool has_foreign_keys; // of columns that we do not write
     bool is_referenced;    // by foreign keys of other tables
@@ -50,6 +51,7 @@ inline constexpr const char *protection_trigger = "shedlock_protect";
 inline constexpr const char *protection_function = "shedlock_protect_row";
 
 // The columns that Java does not have.
-inline constexpr const char *own_columns[] = {"lock_at_least_until", "last_tick", "last_done_tick", "last_done_at"};
+inline constexpr const char *own_columns[] = {"lock_at_least_until", "last_tick", "last_done_tick", "last_done_at",
+                                              "run_tick"};
 
 } // namespace shedlock

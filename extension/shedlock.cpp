@@ -309,6 +309,18 @@ Datum shedlock_end_wait(PG_FUNCTION_ARGS)
     PG_RETURN_BOOL(queue::wake(queue::key_of_wait(arguments{fcinfo}.id("wait_id"))));
 }
 
+// For the client library.
+PG_FUNCTION_INFO_V1(shedlock_not_due);
+Datum shedlock_not_due(PG_FUNCTION_ARGS)
+{
+    arguments in{fcinfo};
+    const auto names = in.stored_name();
+    const char *const why = why_not_due(fcinfo->flinfo->fn_oid, names.front(), in.asked());
+    if (!why)
+        PG_RETURN_NULL();
+    return CStringGetTextDatum(why);
+}
+
 // For the view shedlock_locks, which does not read the table itself: the planner would evaluate constant parts of the
 // expressions of the table's indexes and statistics with the rights of the role that queries the view, and the table
 // may belong to another role. 55000, 42P01.

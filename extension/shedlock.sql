@@ -139,6 +139,7 @@ DROP FUNCTION shedlock_make_or_adopt_table();
 
 -- declare shedlock_wait_any
 -- declare shedlock_end_wait
+-- declare shedlock_not_due
 
 -- Extend --------------------------------------------------------------------------------------------------------------
 

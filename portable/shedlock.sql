@@ -133,7 +133,8 @@ BEGIN
             lock_at_least_until timestamp,
             last_tick timestamp,
             last_done_tick timestamp,
-            last_done_at timestamp)', home);
+            last_done_at timestamp,
+            run_tick timestamp)', home);
     END IF;
     IF existing IS NULL THEN
         -- The same table as the extension's, without the storage parameters, which only a heap has.
@@ -145,7 +146,8 @@ BEGIN
             lock_at_least_until timestamp,
             last_tick timestamp,
             last_done_tick timestamp,
-            last_done_at timestamp)', home);
+            last_done_at timestamp,
+            run_tick timestamp)', home);
         -- An event trigger may have switched on row security.
         IF (SELECT relforcerowsecurity FROM pg_class WHERE oid = to_regclass(home || '.shedlock')) THEN
             RAISE object_not_in_prerequisite_state
@@ -158,7 +160,8 @@ BEGIN
         END IF;
     ELSE
         missing := (SELECT string_agg(format('ADD COLUMN %I timestamp', w.attname), ', ' ORDER BY w.no)
-                      FROM unnest(ARRAY['lock_at_least_until', 'last_tick', 'last_done_tick', 'last_done_at'])
+                      FROM unnest(ARRAY['lock_at_least_until', 'last_tick', 'last_done_tick', 'last_done_at',
+                                        'run_tick'])
                            WITH ORDINALITY w (attname, no)
                      WHERE NOT EXISTS (SELECT FROM pg_attribute a
                                         WHERE a.attrelid = existing AND a.attname = w.attname));
@@ -189,7 +192,7 @@ $$;
 DO $do$
 BEGIN
     PERFORM pg_catalog.set_config('shedlock_portable.columns', $text$s.name, s.lock_until, s.locked_at, s.locked_by,
-        s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at$text$, true);
+        s.lock_at_least_until, s.last_tick, s.last_done_tick, s.last_done_at, s.run_tick$text$, true);
 END
 $do$;
 
@@ -209,9 +212,9 @@ DECLARE
            locked_at = now,
            locked_by = @holder@ || ending,
            lock_at_least_until = @kept_until@,
-           last_tick = COALESCE(@asked_tick@, GREATEST(s.last_tick, now))@done_tick@
+           run_tick = COALESCE(@asked_tick@, now)@ticks@
      WHERE s.name = lock_name AND s.lock_until <= now AND s.locked_at < now AND s.locked_by IS NOT NULL
-       AND (@asked_tick@ IS NULL OR @asked_tick@ > GREATEST(s.last_tick, s.locked_at) AND @asked_tick@ <> now)
+       AND s.last_tick IS DISTINCT FROM now AND s.last_done_tick IS DISTINCT FROM now -- as in shedlock__new_token
        AND @is_usual@
     RETURNING s.lock_until = now + at_most AND s.locked_at = now AND s.lock_at_least_until = @kept_until@
       INTO is_exact;$text$;
@@ -279,11 +282,14 @@ BEGIN
             ('take', 'default', default_holder),
             ('take', 'kept_until', $text$now + at_least$text$),
             ('take', 'asked_tick', 'asked_tick'),
-            ('take', 'done_tick', $text$,
+            ('take', 'ticks', $text$,
+           last_tick = COALESCE(asked_tick, s.last_tick),
            last_done_tick = CASE WHEN s.locked_at <= s.last_done_tick THEN s.last_done_tick
                                  ELSE @extschema@.shedlock__with_java(
                                       s.last_done_tick, s.locked_by::text COLLATE "default", s.locked_at) END$text$),
-            ('take', 'is_usual', 'true'),
+            ('take', 'is_usual',
+             $text$(asked_tick IS NULL
+            OR asked_tick > GREATEST(s.last_tick, s.last_done_tick, s.locked_at) AND asked_tick <> now)$text$),
             ('usual_acquire', 'take', take),
             ('usual_acquire', 'identify',
              $text$ending := concat('/', pg_backend_pid(), '.', current_setting('shedlock_portable.session', true), ':',
@@ -291,7 +297,7 @@ BEGIN
             ('usual_acquire', 'holder', default_holder),
             ('usual_acquire', 'kept_until', 'now'),
             ('usual_acquire', 'asked_tick', 'NULL::timestamp'),
-            ('usual_acquire', 'done_tick', ''),
+            ('usual_acquire', 'ticks', ''),
             -- Before the first call of shedlock__session the end would be /PID.:TOKEN.
             ('usual_acquire', 'is_usual', $text$s.locked_at <= s.last_done_tick AND ending NOT LIKE '%.:%'$text$),
             ('usual_acquire', 'granted', 'is_exact'),
@@ -304,7 +310,7 @@ BEGIN
             ('usual_acquire_token', 'default', default_holder),
             ('usual_acquire_token', 'kept_until', 'now'),
             ('usual_acquire_token', 'asked_tick', 'NULL::timestamp'),
-            ('usual_acquire_token', 'done_tick', ''),
+            ('usual_acquire_token', 'ticks', ''),
             ('usual_acquire_token', 'is_usual',
              $text$s.locked_at <= s.last_done_tick AND current_setting('citus.version', true) IS NULL$text$),
             ('usual_acquire_token', 'granted', 'token'),
@@ -344,19 +350,19 @@ DECLARE
             lock_name CONSTANT text COLLATE "default" := name;
             now CONSTANT timestamp := clock_timestamp() AT TIME ZONE interval '0';
             is_exact boolean;
-            had_tick boolean;
+            has_ticks boolean;
         BEGIN -- as in shedlock__change
             UPDATE @extschema@.shedlock s
                SET lock_until = now,
                    lock_at_least_until = NULL,
-                   last_done_tick = s.last_tick,
+                   last_done_tick = GREATEST(s.last_done_tick, COALESCE(s.run_tick, s.last_tick)),
                    last_done_at = now
              WHERE s.name = lock_name AND s.lock_until > now + interval '1 s' AND s.lock_until < timestamp 'infinity'
                AND s.lock_at_least_until > timestamp '-infinity' AND s.lock_at_least_until < now
                AND @is_owner@
             RETURNING s.lock_until = now AND clock_timestamp() AT TIME ZONE interval '0' < now + interval '1 s',
-                s.last_tick IS DISTINCT FROM s.locked_at INTO is_exact, had_tick;
-            IF is_exact AND NOT had_tick THEN
+                s.last_tick IS NOT NULL INTO is_exact, has_ticks;
+            IF is_exact AND NOT has_ticks THEN
                 RETURN is_exact;
             ELSIF is_exact THEN
                 PERFORM @extschema@.shedlock__require_durability();
@@ -801,8 +807,8 @@ SELECT COALESCE((token IS NULL OR token = found_token)
                   IN (session || ':' || found_token::text, session || '!' || found_token::text) END, false)
 $$;
 
--- The tick that the row has stored, or the locked_at of a Java client if that is later: a Java run counts as done, for
--- the tick at which it began. Every function that overwrites the row stores the result.
+-- The stored last_done_tick, or the locked_at of a Java client if that is later: a Java run counts as done, for every
+-- tick up to the time at which it began. Every function that overwrites the row stores the result.
 CREATE OR REPLACE FUNCTION shedlock__with_java(stored timestamp, locked_by text, locked_at timestamp) RETURNS timestamp
     LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
@@ -849,26 +855,20 @@ BEGIN
 END
 $$;
 
--- A tick is due if it is later than the last one; with retry, also if it is the last one and that was not done.
--- Otherwise it is not due. The first two answers do not depend on whether the row is a Java client's.
+-- A tick is due if it is later than the last one that is done and later than the last one that was acquired; with
+-- retry, also if it is the one that was acquired. The first two answers do not depend on whether the row is a Java
+-- client's.
 CREATE OR REPLACE FUNCTION shedlock__is_not_due(seen shedlock__row, asked_tick timestamp, retry boolean) RETURNS boolean
     LANGUAGE plpgsql AS $$
-DECLARE
-    last_tick timestamp;
 BEGIN
-    IF asked_tick IS NULL OR asked_tick > GREATEST(seen.last_tick, seen.locked_at) THEN
+    IF asked_tick IS NULL OR asked_tick > GREATEST(seen.last_tick, seen.last_done_tick, seen.locked_at) THEN
         RETURN false;
-    ELSIF asked_tick < seen.last_tick
-          OR asked_tick = seen.last_tick AND (NOT retry OR seen.last_done_tick >= asked_tick) THEN
+    ELSIF asked_tick <= seen.last_done_tick OR asked_tick < seen.last_tick
+          OR asked_tick = seen.last_tick AND NOT retry THEN
         RETURN true;
     END IF;
-    last_tick := @extschema@.shedlock__with_java(seen.last_tick, seen.locked_by, seen.locked_at);
-    IF last_tick IS NULL OR asked_tick > last_tick THEN
-        RETURN false;
-    END IF;
-    RETURN NOT retry OR asked_tick < last_tick
-        OR COALESCE(@extschema@.shedlock__with_java(seen.last_done_tick, seen.locked_by, seen.locked_at) >= last_tick,
-                    false);
+    RETURN COALESCE(
+        asked_tick <= @extschema@.shedlock__with_java(seen.last_done_tick, seen.locked_by, seen.locked_at), false);
 END
 $$;
 
@@ -1021,8 +1021,8 @@ END
 $$;
 
 -- Writes an acquisition over rows that are free and that we have locked, and gives its token. The kind is that of
--- shedlock__origin. A pause has no at_most and no at_least; it is no run, so it adds no tick, but it records that of a
--- Java run before it.
+-- shedlock__origin. A pause has no at_most and no at_least; it is no run, so it has no run_tick, but it records a Java
+-- run before it.
 CREATE OR REPLACE FUNCTION shedlock__take(names text[], seized shedlock__row[], now timestamp, at_most interval,
                                           at_least interval, tick timestamp, kind text, holder text) RETURNS bigint
     LANGUAGE plpgsql AS $$
@@ -1030,11 +1030,11 @@ CREATE OR REPLACE FUNCTION shedlock__take(names text[], seized shedlock__row[], 
 DECLARE
     columns CONSTANT record := @extschema@.shedlock__columns();
     acquired_at CONSTANT timestamp :=
-        @extschema@.shedlock__new_token(now, tick, (SELECT max(l.locked_at) FROM unnest(seized) l), columns.unit);
+        @extschema@.shedlock__new_token(now, (SELECT max(l.locked_at) FROM unnest(seized) l),
+            (SELECT array_agg(l.last_tick) || array_agg(l.last_done_tick) || tick FROM unnest(seized) l), columns.unit);
     token CONSTANT bigint := @extschema@.shedlock__number(acquired_at);
     session CONSTANT text := CASE WHEN kind IN (':', '!', '&') THEN @extschema@.shedlock__session() ELSE '' END;
-    implied_tick CONSTANT timestamp :=
-        CASE WHEN kind <> '*' THEN @extschema@.shedlock__round_down(now, columns.unit) END;
+    start CONSTANT timestamp := @extschema@.shedlock__round_down(now, columns.unit);
     written int;
 BEGIN
     UPDATE @extschema@.shedlock s
@@ -1042,11 +1042,11 @@ BEGIN
            locked_at = acquired_at,
            locked_by = @extschema@.shedlock__locked_by(holder, session || kind || token, columns.locked_by_limit),
            lock_at_least_until = @extschema@.shedlock__kept_until(now, at_least, columns.unit),
-           last_tick = COALESCE(tick,
-                                @extschema@.shedlock__with_java(GREATEST(s.last_tick, implied_tick),
-                                                                s.locked_by::text COLLATE "default", s.locked_at)),
+           last_tick = COALESCE(tick, s.last_tick),
            last_done_tick = @extschema@.shedlock__with_java(s.last_done_tick,
-                                                            s.locked_by::text COLLATE "default", s.locked_at)
+                                                            s.locked_by::text COLLATE "default", s.locked_at),
+           run_tick = CASE WHEN kind = '*' THEN NULL
+                           ELSE COALESCE(tick, CASE start WHEN s.last_tick THEN start - columns.unit ELSE start END) END
      -- looked up in the index, because to SERIALIZABLE a scan of the table is a read of all rows
      WHERE s.name = ANY (names);
     GET DIAGNOSTICS written = ROW_COUNT;
@@ -1182,9 +1182,9 @@ BEGIN
 END
 $$;
 
--- The time now, raised above every locked_at that it replaces. The token must not equal the tick, because last_tick =
--- locked_at means that there was no tick.
-CREATE OR REPLACE FUNCTION shedlock__new_token(now timestamp, tick timestamp, previous timestamp, unit interval)
+-- The time now, raised above every locked_at that it replaces. It must not equal a tick of the rows: last_done_tick = the
+-- token says that the acquisition was done.
+CREATE OR REPLACE FUNCTION shedlock__new_token(now timestamp, previous timestamp, ticks timestamp[], unit interval)
     RETURNS timestamp
     LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
@@ -1193,7 +1193,10 @@ BEGIN
     IF token <= previous THEN
         token := @extschema@.shedlock__round_down(previous, unit) + unit;
     END IF;
-    RETURN CASE WHEN token = tick THEN token + unit ELSE token END;
+    WHILE token = ANY (ticks) LOOP
+        token := token + unit;
+    END LOOP;
+    RETURN token;
 END
 $$;
 
@@ -1292,6 +1295,21 @@ CREATE OR REPLACE FUNCTION shedlock_wait_any(names text[], which integer[], wait
 CREATE OR REPLACE FUNCTION shedlock_end_wait(wait_id bigint) RETURNS boolean
     LANGUAGE sql VOLATILE AS $$ SELECT false $$;
 
+CREATE OR REPLACE FUNCTION shedlock_not_due(name text, tick timestamptz, retry boolean) RETURNS text
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+    lock_name CONSTANT text COLLATE "default" := name;
+    seen @extschema@.shedlock__row;
+BEGIN
+    @here@
+    PERFORM @extschema@.shedlock__require(name IS NOT NULL, 'name'::text, ''::text);
+    SELECT @columns@ INTO seen FROM @extschema@.shedlock s WHERE s.name = lock_name;
+    RETURN CASE WHEN @extschema@.shedlock__is_not_due(seen, @extschema@.shedlock__tick(tick, retry), retry)
+                THEN 'had run' END;
+END
+$$;
+
 -- Change --------------------------------------------------------------------------------------------------------------
 
 CREATE OR REPLACE FUNCTION shedlock__utc(t timestamp) RETURNS text
@@ -1335,7 +1353,7 @@ BEGIN
         END IF;
         RETURN;
     END IF;
-    -- The tick of an acquisition without a tick is its token, unless the token had to be raised above the time.
+    -- The run_tick of an acquisition without a tick is its token, unless the token had to be raised above the time.
     IF session IS NULL AND seen.last_done_tick < seen.locked_at
        AND token = @extschema@.shedlock__token_of(seen.last_done_tick) THEN
         reason := 'It has been released as done, and was acquired again since.';
@@ -1379,7 +1397,8 @@ BEGIN
     UPDATE @extschema@.shedlock s
        SET lock_until = GREATEST(@extschema@.shedlock__round_down(now, unit), s.lock_at_least_until),
            lock_at_least_until = CASE WHEN done THEN NULL ELSE timestamp '-infinity' END,
-           last_done_tick = CASE WHEN done THEN s.last_tick ELSE s.last_done_tick END,
+           last_done_tick = CASE WHEN done THEN GREATEST(s.last_done_tick, COALESCE(s.run_tick, s.last_tick))
+                                 ELSE s.last_done_tick END,
            last_done_at = CASE WHEN done THEN now ELSE s.last_done_at END
      WHERE s.name = ANY (names);
 END
@@ -1399,7 +1418,7 @@ DECLARE
     now timestamp;
     unit interval;
     next_row int := 1;
-    had_tick boolean := false;
+    has_ticks boolean := false;
     found record;
     refused text;
     reason text;
@@ -1431,7 +1450,7 @@ BEGIN
         FOREACH wanted IN ARRAY names LOOP -- in the order of the rows, some of which may be missing
             seen := CASE WHEN (seized[next_row]).name = wanted THEN seized[next_row] END;
             next_row := next_row + CASE WHEN seen.name IS NULL THEN 0 ELSE 1 END;
-            had_tick := had_tick OR seen.last_tick IS DISTINCT FROM seen.locked_at;
+            has_ticks := has_ticks OR seen.last_tick IS NOT NULL;
             found := @extschema@.shedlock__complaint(seen, session, token, now);
             IF found.reason IS NOT NULL AND (code IS NULL OR NOT found.done) THEN
                 refused := wanted;
@@ -1472,8 +1491,8 @@ BEGIN
     IF current_setting('citus.version', true) IS NOT NULL THEN
         PERFORM @extschema@.shedlock__hold_until_workers_commit(names);
     END IF;
-    -- If a crash undoes a release, the lock is only held for longer; but a tick that was done would be due again.
-    IF at_most IS NOT NULL OR done AND had_tick THEN
+    -- If a crash undoes a release, the lock is only held for longer; but ticks that were done would be due again.
+    IF at_most IS NOT NULL OR done AND has_ticks THEN
         PERFORM @extschema@.shedlock__require_durability();
     END IF;
     RETURN true;
@@ -1703,7 +1722,7 @@ DECLARE
     now timestamp;
     next_row int := 1;
     unreleased text[] := '{}';
-    had_tick boolean := false;
+    has_ticks boolean := false;
 BEGIN
     SELECT array_agg(l.r) INTO seized
       FROM (SELECT (@columns@)::@extschema@.shedlock__row AS r
@@ -1723,7 +1742,7 @@ BEGIN
                              (@extschema@.shedlock__origin(seen.locked_by, seen.locked_at)).holder);
         ELSIF seen.lock_at_least_until > timestamp '-infinity' THEN
             unreleased := unreleased || wanted;
-            had_tick := had_tick OR seen.last_tick IS DISTINCT FROM seen.locked_at;
+            has_ticks := has_ticks OR seen.last_tick IS NOT NULL;
         ELSIF seen.lock_at_least_until IS NOT NULL OR NOT @extschema@.shedlock__has_written(wanted) THEN
             -- A release as done by this transaction is all right. Any other may be from a client that does not know how
             -- its commit ended: then the commit must not succeed any more, because the tick will be run again.
@@ -1749,7 +1768,7 @@ BEGIN
     IF current_setting('citus.version', true) IS NOT NULL THEN
         PERFORM @extschema@.shedlock__hold_until_workers_commit(names);
     END IF;
-    IF had_tick THEN -- that a tick was done must not be forgotten in a crash
+    IF has_ticks THEN -- that a tick was done must not be forgotten in a crash
         PERFORM @extschema@.shedlock__require_durability();
     END IF;
 END
@@ -1959,7 +1978,7 @@ BEGIN
     END IF;
     now := clock_timestamp() AT TIME ZONE 'UTC';
     -- An infinite locked_at, which somebody set by hand, is nobody's token, so this repairs it.
-    freed_at := @extschema@.shedlock__new_token(now, NULL::timestamp, NULLIF(seen.locked_at, timestamp 'infinity'),
+    freed_at := @extschema@.shedlock__new_token(now, NULLIF(seen.locked_at, timestamp 'infinity'), NULL::timestamp[],
         columns.unit);
     PERFORM @extschema@.shedlock__mark(ARRAY[seen.name]);
     UPDATE @extschema@.shedlock s
@@ -1969,9 +1988,9 @@ BEGIN
                                                        '*' || @extschema@.shedlock__number(freed_at),
                                                        columns.locked_by_limit),
            lock_at_least_until = NULL,
-           last_tick = @extschema@.shedlock__with_java(s.last_tick, s.locked_by::text COLLATE "default", s.locked_at),
            last_done_tick = @extschema@.shedlock__with_java(s.last_done_tick,
-                                                            s.locked_by::text COLLATE "default", s.locked_at)
+                                                            s.locked_by::text COLLATE "default", s.locked_at),
+           run_tick = NULL
      WHERE s.name = shedlock__force_release.name;
     PERFORM @extschema@.shedlock__require_durability();
     RETURN @extschema@.shedlock__lasts_until(seen, now) > now;
@@ -1995,7 +2014,7 @@ BEGIN
     RETURN @extschema@.shedlock__lasts_until(seen, now) <= now
        AND seen.locked_at
            < @extschema@.shedlock__round_down(now, (SELECT c.unit FROM @extschema@.shedlock__columns() c))
-       AND COALESCE(seen.last_tick < now, true);
+       AND COALESCE(GREATEST(seen.last_tick, seen.last_done_tick) < now, true);
 END
 $$;
 
@@ -2174,7 +2193,7 @@ BEGIN
                       WHERE a.attrelid = id AND a.attnum > 0 AND NOT a.attisdropped),
          wanted (no, attname) AS (VALUES (1, name 'name'), (2, 'locked_by'), (3, 'lock_until'), (4, 'locked_at'),
                                          (5, 'lock_at_least_until'), (6, 'last_tick'), (7, 'last_done_tick'),
-                                         (8, 'last_done_at')),
+                                         (8, 'last_done_at'), (9, 'run_tick')),
          ours AS (SELECT array_agg(attnum) AS numbers FROM columns JOIN wanted USING (attname)),
          indexes AS (SELECT i.*,
                             i.indnatts = 1
@@ -2240,7 +2259,7 @@ BEGIN
                    OR d.classid = 'pg_constraint'::regclass
                       AND d.objid IN (SELECT oid FROM pg_constraint WHERE conrelid = id))
         UNION ALL SELECT 10 + w.no, format('it has no column "%s"', w.attname),
-                'Its columns are name, lock_until, locked_at, locked_by, lock_at_least_until, last_tick, last_done_tick and last_done_at; see docs/operations.md.'
+                'Its columns are name, lock_until, locked_at, locked_by, lock_at_least_until, last_tick, last_done_tick, last_done_at and run_tick; see docs/operations.md.'
             FROM wanted w WHERE NOT EXISTS (SELECT FROM columns c WHERE c.attname = w.attname)
         UNION ALL SELECT 20 + w.no, format('column "%s" is %s', attname, format_type(atttypid, NULL)),
                 CASE WHEN w.no <= 2 THEN 'It must be varchar or text.'
@@ -2349,7 +2368,7 @@ SELECT CASE WHEN complaint IS NULL THEN lock_table ELSE shedlock__complain(compl
 DO $$
 DECLARE
 -- shared: Names
-    ours CONSTANT text := '^shedlock_(_.*|(acquire|extend|release|guard|complete)(_token)?|wait_any|end_wait|(list_)?ticks?|run(_check|_begin|_guard|_tick|_end|_failed)?'
+    ours CONSTANT text := '^shedlock_(_.*|(acquire|extend|release|guard|complete)(_token)?|wait_any|end_wait|not_due|(list_)?ticks?|run(_check|_begin|_guard|_tick|_end|_failed)?'
         '|force_release|forget|pause|resume|rows|locks|session_alive|stats_rows|stats_reset|protect(_row)?|doctor|findings|inspect|grant|revoke|after_pg_upgrade|raise|version)$';
 -- end: Names
 BEGIN
@@ -2557,7 +2576,7 @@ SELECT
         ELSE 'ran out'::pg_catalog.text
     END AS last_outcome,
     pg_catalog.timezone('UTC'::pg_catalog.text, l.last_done_at) AS last_done_at,
-    pg_catalog.timezone('UTC'::pg_catalog.text, GREATEST(l.last_tick, j.ran_at)) AS last_tick,
+    pg_catalog.timezone('UTC'::pg_catalog.text, l.last_tick) AS last_tick,
     pg_catalog.timezone('UTC'::pg_catalog.text, GREATEST(l.last_done_tick, j.ran_at)) AS last_done_tick,
     CASE WHEN o.kind OPERATOR(pg_catalog.<>) '*'::pg_catalog.text
         THEN o.kind OPERATOR(pg_catalog.=) ANY (ARRAY['!', '&']::pg_catalog.text[])
@@ -2701,7 +2720,7 @@ BEGIN
       FROM (SELECT format('column "%s" is NOT NULL, has a default or is generated', attname) FROM pg_attribute
              WHERE attrelid = $1 AND attnum > 0 AND NOT attisdropped AND (attnotnull OR atthasdef OR attidentity <> '')
                AND attname <> ALL ('{name,lock_until,locked_at,locked_by,lock_at_least_until,'
-                                   'last_tick,last_done_tick,last_done_at}')
+                                   'last_tick,last_done_tick,last_done_at,run_tick}')
             UNION ALL
             SELECT format('constraint "%s" would not be checked', conname)
               FROM pg_constraint WHERE conrelid = $1 AND contype = 'c') w (what)
@@ -2826,15 +2845,15 @@ BEGIN
            'Its work is not done: look at the log of its last holder, ' || holder
       FROM locks WHERE last_outcome IN ('failed', 'ran out') ORDER BY name $q$, NULL),
 
--- This leaves out a row whose last tick is the locked_at of a Java client, because the UPDATE would not change that.
+-- This leaves out the locked_at of a Java client, because the UPDATE would not change that.
 ($q$ SELECT 'warning',
-           format('the last tick of lock "%s" is in the future, %s: all earlier ones are refused', name, last_tick),
+           format('the last tick of lock "%s" is in the future, %s: all earlier ones are refused', name, latest),
            format('If the server''s clock jumped forward: '
                   'UPDATE %s SET last_tick = NULL, last_done_tick = NULL WHERE name = %L, '
                   'as its owner, while the lock is free', $1, name)
-      FROM locks
-     WHERE last_tick > clock_timestamp() + interval '2 minutes'
-       AND (ends_with_session IS NOT NULL OR last_tick <> locked_at)
+      FROM (SELECT name, GREATEST(last_tick, CASE WHEN ends_with_session IS NOT NULL OR last_done_tick <> locked_at
+                                                  THEN last_done_tick END) AS latest FROM locks) l
+     WHERE latest > clock_timestamp() + interval '2 minutes'
      ORDER BY name $q$, NULL),
 
 ($q$ SELECT 'notice', format('lock "%s" has been paused since %s, by "%s"', name, locked_at, holder),
@@ -3038,7 +3057,7 @@ CREATE OR REPLACE FUNCTION shedlock__change_rights(grants boolean, role text, ad
 DECLARE
     home CONSTANT regnamespace := '@extschema@';
 -- shared: Names
-    ours CONSTANT text := '^shedlock_(_.*|(acquire|extend|release|guard|complete)(_token)?|wait_any|end_wait|(list_)?ticks?|run(_check|_begin|_guard|_tick|_end|_failed)?'
+    ours CONSTANT text := '^shedlock_(_.*|(acquire|extend|release|guard|complete)(_token)?|wait_any|end_wait|not_due|(list_)?ticks?|run(_check|_begin|_guard|_tick|_end|_failed)?'
         '|force_release|forget|pause|resume|rows|locks|session_alive|stats_rows|stats_reset|protect(_row)?|doctor|findings|inspect|grant|revoke|after_pg_upgrade|raise|version)$';
 -- end: Names
     role_id CONSTANT oid := CASE role WHEN 'public' THEN 0 ELSE to_regrole(quote_ident(role)) END;
@@ -3200,6 +3219,9 @@ BEGIN
         ('shedlock_end_wait',
          'For the client library: ends the shedlock_wait_any with that wait_id, in any session. False if there is '
          'none.'),
+        ('shedlock_not_due',
+         'For the client library: why an acquire with this tick is refused for good, in a word or two (had run). NULL if '
+         'it is not.'),
         ('shedlock_extend',
          'Extends a lock of this session, so that it lasts for at_most from now; at_least, if given, also counts from '
          'now. False, with a WARNING that says why, if this session does not have the lock or its lease is over; '
@@ -3324,8 +3346,9 @@ COMMENT ON VIEW shedlock_locks IS
 'whether the lease ends with it; last_duration is how long the last holder had it, at_least included, NULL after '
 'a pause or a release by force; last_outcome is done, failed (released as not done) or ran out (never released), '
 'NULL while held, for Java rows, and after a pause or a release by force; last_done_at is when a run was last '
-'released as done, except by Java clients; last_tick is the tick of the last run, last_done_tick that of the '
-'last run that was done, where a run without a tick, or of a Java client, counts for the time at which it began.';
+'released as done, except by Java clients; last_tick is the tick of the last run that had one; all ticks up to '
+'last_done_tick are done: it is the tick of a run that was done, or, for a run without a tick and for one of a Java '
+'client, the time at which it was acquired.';
 
 -- end: Comments
 

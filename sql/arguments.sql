@@ -270,7 +270,7 @@ COMMIT;
 -- A shift in the order in which a function reads its arguments: each in turn gets a value that is wrong for it, and the
 -- message must name that one. (shedlock_run cannot be called here; holder and reason may be any text.)
 SELECT count(*) AS arguments,
-       string_agg(concat_ws(': ', call, result), E'\n')
+       string_agg(concat_ws(': ', call, result), E'\n' ORDER BY call)
            FILTER (WHERE (result ~ ('^22[0-9A-Z]{3}: ' || a.name || ' must ')) IS NOT TRUE) AS wrong
   FROM pg_proc p
        CROSS JOIN LATERAL unnest(p.proargnames, p.proargtypes::regtype[]) WITH ORDINALITY a (name, type, number)
@@ -291,7 +291,7 @@ SELECT count(*) AS arguments,
              FROM unnest(p.proargnames, p.proargtypes::regtype[]) WITH ORDINALITY o (name, type, number)) c (call)
        CROSS JOIN LATERAL attempt(call) AS result
  WHERE p.proname ~ '^shedlock_(acquire|extend|release|guard|complete)(_token)?$' AND a.name <> 'holder'
-    OR p.proname ~ '^shedlock_(force_release|forget|pause|resume|wait_any|end_wait)$' AND a.name <> 'reason';
+    OR p.proname ~ '^shedlock_(force_release|forget|pause|resume|wait_any|end_wait|not_due)$' AND a.name <> 'reason';
 
 -- command
 \set VERBOSITY sqlstate

@@ -236,7 +236,8 @@ SELECT * FROM after($x$
         lock_at_least_until timestamp,
         last_tick timestamp,
         last_done_tick timestamp,
-        last_done_at timestamp
+        last_done_at timestamp,
+        run_tick timestamp
     );
     ALTER TABLE shedlock OF columns
 $x$);

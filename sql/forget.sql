@@ -52,8 +52,10 @@ SELECT shedlock_acquire_token('overrun', '1 h') > :before AS grows;
 UPDATE shedlock SET locked_at = locked_at + interval '1 h', lock_until = locked_at WHERE name = 'overrun';
 SELECT shedlock_forget('overrun') AS of_the_future;
 SELECT shedlock_acquire('early', '1 h') AND shedlock_release('early') AS ran;
-UPDATE shedlock SET last_tick = last_tick + interval '1 h' WHERE name = 'early';
+UPDATE shedlock SET last_tick = locked_at + interval '1 h' WHERE name = 'early';
 SELECT shedlock_forget('early') AS ticked_in_the_future;
+UPDATE shedlock SET last_tick = NULL, last_done_tick = locked_at + interval '1 h' WHERE name = 'early';
+SELECT shedlock_forget('early') AS done_in_the_future;
 UPDATE shedlock SET locked_at = 'infinity' WHERE name = 'early';
 SELECT shedlock_forget('early') AS edited;
 

@@ -40,10 +40,6 @@ RESET statement_timeout;
 SELECT try('later', :'tick'), shedlock_release('later'), try('later', :'later'),
        shedlock_release('later', done => false);
 SELECT try('later', :'tick') AS earlier, try('later', :'later') AS later;
--- Nor is it after a run without a tick, perhaps started by hand.
-SELECT try('by hand', :'tick'), shedlock_release('by hand'), shedlock_acquire('by hand', '1 min'),
-       shedlock_release('by hand', done => false);
-SELECT try('by hand', :'tick') AS was_done;
 -- Several names: all of them must be due.
 SELECT shedlock_acquire('{a,b}'::text[], '1 min', tick => :'tick'), shedlock_release('{a,b}'::text[], done => false);
 SELECT shedlock_acquire('{a,b}'::text[], '1 min', tick => :'tick', retry => true), shedlock_release('a'),

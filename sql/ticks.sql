@@ -8,13 +8,12 @@ SELECT :'due'::timestamptz - interval '24 h' AS yesterday, :'due'::timestamptz -
        clock_timestamp() AS started \gset
 CREATE FUNCTION try(job text, tick timestamptz, retry boolean DEFAULT true) RETURNS boolean LANGUAGE sql AS
     $$SELECT shedlock_acquire(job, '1 min', tick => tick, retry => retry)$$;
--- last_tick relative to due, last_done_tick relative to last_tick; 'as acquired': when a run without a tick began.
+-- last_tick relative to due, last_done_tick relative to last_tick; 'as acquired': when the run began.
 CREATE VIEW ticks AS
 SELECT name, state, last_outcome, now.what AS last_tick, done.what AS last_done_tick,
        last_done_at IS NOT NULL AS was_ever_done
   FROM shedlock_locks,
-       LATERAL (SELECT CASE WHEN last_tick = locked_at THEN 'as acquired'
-                            ELSE (last_tick - :'due')::text END) AS now (what),
+       LATERAL (SELECT last_tick - :'due') AS now (what),
        LATERAL (SELECT CASE WHEN last_done_tick = locked_at THEN 'as acquired'
                             WHEN last_done_tick > last_tick THEN 'later'
                             ELSE (last_done_tick - last_tick)::text || ' after last_tick' END) AS done (what)
@@ -110,7 +109,7 @@ DECLARE
     executed boolean;
 BEGIN
     FOR due IN SELECT t FROM shedlock_locks l, shedlock_ticks('1 day', l.last_done_tick) t
-                WHERE l.name = 'daily' AND t >= l.last_tick
+                WHERE l.name = 'daily' AND (t < l.last_tick) IS NOT TRUE
                   AND t <= (SELECT day + interval '24 h' FROM bad) LOOP -- none that becomes due during this test
         CALL shedlock_run('daily', format('SELECT work(%L)', due), '1 min', tick => due, retry => true,
                           executed => executed);
@@ -183,18 +182,52 @@ ROLLBACK;
 SELECT count(*) FROM shedlock_locks WHERE name = 'undone' AND last_tick IS NOT NULL;
 DELETE FROM shedlock;
 
--- A run without a tick counts for every tick before its start, whether it was done or not.
-SELECT shedlock_acquire('by hand', '1 min'), shedlock_release('by hand', done => false),
-       try('by hand', :'due') AS had_its_turn;
+-- A run without a tick leaves the ticks alone unless it is done: if it fails, is freed by force or dies, and also if it
+-- never ends. It is refused while a tick is run, and a tick while it runs.
+SELECT try('by hand', :'yesterday'), shedlock_release('by hand');
+SELECT shedlock_acquire('by hand', '1 min'), try('by hand', :'due') AS under_way,
+       shedlock_release('by hand', done => false), shedlock_acquire('by hand', '1 min') AS once_more,
+       shedlock_force_release('by hand'), shedlock_acquire('by hand', '1 ms') AS dies, pg_sleep(0.002);
 SELECT * FROM ticks;
-SELECT try('by hand', clock_timestamp() + interval '30 s') AS later, shedlock_release('by hand');
--- It does not lower a last_tick that is ahead of the clock because the clock was put back.
-UPDATE shedlock SET last_tick = last_tick + interval '1 hour', last_done_tick = last_done_tick + interval '1 hour';
-SELECT last_tick AS ahead FROM shedlock_locks \gset
-SELECT shedlock_acquire('by hand', '1 min'), shedlock_release('by hand'), try('by hand', clock_timestamp()) AS now;
-SELECT last_tick = :'ahead' AS last_tick, last_done_tick = :'ahead' AS last_done_tick,
-       locked_at < :'ahead' AS by_the_clock
-  FROM shedlock_locks;
+SELECT try('by hand', :'due'), shedlock_release('by hand', done => false), shedlock_acquire('by hand', '1 min'),
+       shedlock_release('by hand', done => false), try('by hand', :'due', retry => false) AS had_its_turn,
+       try('by hand', :'due') AS failed, shedlock_acquire('by hand', '1 min') AS is_refused, shedlock_release('by hand');
+SELECT * FROM ticks;
+-- Done, it counts for every tick up to the moment at which it was acquired, whatever became of the runs before it. It
+-- does not matter when it is released.
+SELECT try('done', :'yesterday'), shedlock_release('done', done => false), shedlock_acquire('done', '1 min');
+SELECT clock_timestamp() AS later \gset
+SELECT shedlock_release('done'), try('done', :'yesterday') AS failed_before, try('done', :'due') AS never_ran,
+       try('done', :'later') AS later;
+SELECT last_tick = :'later' AS last_tick, last_done_tick > :'due' AND last_done_tick < :'later' AS last_done_tick
+  FROM shedlock_locks WHERE name = 'done';
+-- So does a run in another form, and one that is completed.
+SELECT shedlock_acquire_token('done', '1 min') IS NULL AS is_held, shedlock_release('done', done => false),
+       shedlock_acquire_token('done', '1 min') AS token \gset
+BEGIN;
+SELECT shedlock_complete_token('done', :token);
+COMMIT;
+SELECT try('done', :'later') AS by_token;
+CALL shedlock_run('done', 'SELECT 1', '1 min');
+SELECT last_done_tick = locked_at AS as_acquired, last_tick = :'later' AS last_tick
+  FROM shedlock_locks WHERE name = 'done';
+-- The client library asks why it was refused for good.
+SELECT try('failed', :'due'), shedlock_release('failed', done => false);
+SELECT name, shedlock_not_due(name, :'due', true) AS with_retry, shedlock_not_due(name, :'due', false) AS without,
+       shedlock_not_due(name, :'yesterday', true) AS earlier, shedlock_not_due(name, NULL, false) AS no_tick
+  FROM unnest(ARRAY['done', 'failed', 'unknown']) name;
+-- It does not put back a last_done_tick that is ahead of the clock, as after a clock that was put back.
+UPDATE shedlock SET last_done_tick = last_done_tick + interval '1 hour' WHERE name = 'done';
+SELECT last_done_tick AS ahead FROM shedlock_locks WHERE name = 'done' \gset
+SELECT shedlock_acquire('done', '1 min'), shedlock_release('done'), try('done', clock_timestamp()) AS now;
+SELECT last_done_tick = :'ahead' AS last_done_tick, locked_at < :'ahead' AS by_the_clock
+  FROM shedlock_locks WHERE name = 'done';
+DELETE FROM shedlock;
+-- A row from before there was a column run_tick: last_tick is that of the run, or when it was acquired.
+INSERT INTO shedlock (name, lock_until, locked_at, locked_by, lock_at_least_until, last_tick, last_done_tick)
+    VALUES ('old', '2999-01-01', '2026-01-02', '#1767312000000000', '2026-01-02', '2026-01-02', '2026-01-01');
+SELECT shedlock_release_token('old', 1767312000000000), try('old', '2026-01-02Z') AS was_done;
+SELECT last_done_tick, run_tick FROM shedlock;
 DELETE FROM shedlock;
 -- Two periods under one name use up each other's ticks.
 SELECT try('mixed', :'due'), shedlock_release('mixed'),
@@ -232,7 +265,7 @@ EXECUTE java('without tick', '0', 'build-7');
 CREATE TABLE before AS SELECT name, locked_at FROM shedlock_locks;
 SELECT shedlock_pause('paused'), shedlock_force_release('freed'), shedlock_acquire('without tick', '1 min'),
        shedlock_release('without tick', done => false);
-SELECT l.name, l.last_tick = b.locked_at AS last_tick, l.last_done_tick = b.locked_at AS last_done_tick,
+SELECT l.name, l.last_done_tick = b.locked_at AS last_done_tick,
        s.last_done_tick IS NOT NULL AS is_stored, l.last_outcome
   FROM shedlock_locks l JOIN before b USING (name) JOIN shedlock s USING (name) ORDER BY name;
 SELECT shedlock_resume('paused'), try('paused', :'due') AS paused, try('freed', :'due') AS freed;
@@ -242,7 +275,7 @@ INSERT INTO shedlock (name, lock_until, locked_at, locked_by) VALUES
 SELECT name, try(name, '2019-12-31Z') AS before, try(name, '2020-01-01Z') AS then, try(name, '2020-01-02Z') AS after,
        shedlock_acquire(name, '1 min') AS without_tick
   FROM (VALUES ('past'), ('future')) n (name) ORDER BY 1;
-SELECT name, last_tick > now() AS last_tick, last_done_tick > now() AS last_done_tick
+SELECT name, last_tick, last_done_tick > now() AS last_done_tick
   FROM shedlock_locks WHERE name IN ('past', 'future') ORDER BY 1;
 -- Several names: each keeps its own last_done_tick.
 EXECUTE java('a', '0', 'x');
@@ -261,8 +294,8 @@ DEALLOCATE java;
 DROP TABLE before;
 DELETE FROM shedlock;
 
--- A token never equals the tick: last_tick = locked_at means no tick. Ticks keep microseconds even if other
--- columns are coarse.
+-- A token never equals a tick of its row, because last_done_tick = token means that the acquisition was done. And the
+-- run_tick of a run without a tick never equals last_tick. Ticks keep microseconds even if other columns are coarse.
 ALTER TABLE shedlock ALTER lock_until TYPE timestamp(0), ALTER locked_at TYPE timestamp(0);
 SELECT date_trunc('second', clock_timestamp()) AS second \gset
 SELECT shedlock_acquire('coarse', '1 h', tick => :'second') AND shedlock_release('coarse') AS that,
@@ -275,7 +308,11 @@ SELECT locked_at <> last_tick AS differs, last_done_tick = :'second'::timestampt
 SELECT shedlock_acquire('fine', '1 h', tick => '2020-01-01 00:00:00.123456Z') AND shedlock_release('fine');
 SELECT last_tick, last_done_tick FROM shedlock WHERE name = 'fine';
 SELECT bool_and(shedlock_acquire('fast', '1 h') AND shedlock_release('fast')) FROM generate_series(1, 5);
-SELECT last_tick <= locked_at AS by_the_clock, last_tick = last_done_tick AS done FROM shedlock WHERE name = 'fast';
+SELECT run_tick <= locked_at AS by_the_clock, run_tick = last_done_tick AS done FROM shedlock WHERE name = 'fast';
+UPDATE shedlock SET last_tick = timezone('UTC', date_trunc('second', clock_timestamp())), last_done_tick = NULL
+ WHERE name = 'fast';
+SELECT shedlock_acquire('fast', '1 h');
+SELECT run_tick <> last_tick AND locked_at <> last_tick AS differ FROM shedlock WHERE name = 'fast';
 ALTER TABLE shedlock ALTER lock_until TYPE timestamp, ALTER locked_at TYPE timestamp;
 DROP VIEW ticks;
 DROP FUNCTION try;

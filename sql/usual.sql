@@ -55,12 +55,13 @@ COMMIT;
 \c -
 SELECT shedlock_acquire('done', '1 h');
 SELECT locked_by ~ '@.*/[0-9]+[.][0-9]+[.,][0-9a-f]{8}:[0-9]{16}$' AS names_session,
-       lock_until - locked_at AS at_most, lock_at_least_until - locked_at AS at_least, last_tick = locked_at AS tick,
+       lock_until - locked_at AS at_most, lock_at_least_until - locked_at AS at_least,
+       run_tick = locked_at AND last_tick IS NULL AS tick,
        right(locked_by, 16)::bigint = extract(epoch FROM locked_at) * 1000000 AS token
   FROM shedlock WHERE name = 'done';
 SELECT shedlock_acquire('done', '1 h'), shedlock_release('done'),
        shedlock_acquire('done', '1 h', ends_with_session => true), shedlock_release('done');
-SELECT locked_by ~ '![0-9]{16}$' AS ends_with_session, last_done_tick = last_tick AS done,
+SELECT locked_by ~ '![0-9]{16}$' AS ends_with_session, last_done_tick = run_tick AS done,
        last_done_at > locked_at AS at, lock_until = last_done_at AS free,
        lock_at_least_until IS NULL AS released FROM shedlock WHERE name = 'done';
 SELECT shedlock_acquire_token('done', '1 h', holder => repeat('h', 300)) AS t \gset
@@ -79,7 +80,8 @@ SELECT shedlock_acquire('done', '1 h', tick => '2026-01-01Z') AS earlier,
 SELECT shedlock_acquire('done', '1 h', tick => now() + interval '50 s'), shedlock_release('done');
 SELECT last_tick AS tick FROM shedlock WHERE name = 'done' \gset
 SELECT shedlock_acquire('done', '1 h'), shedlock_release('done');
-SELECT last_tick >= :'tick' AND last_done_tick = last_tick AS keeps_the_later_tick FROM shedlock WHERE name = 'done';
+SELECT last_tick = :'tick' AND last_done_tick = :'tick' AND run_tick = locked_at AS keeps_the_later_tick
+  FROM shedlock WHERE name = 'done';
 SELECT shedlock_acquire('kept', '1 h'), shedlock_release('kept');
 SELECT shedlock_acquire('kept', '1 h', '30 min'), shedlock_release('kept'), shedlock_acquire('kept', '1 h');
 SELECT shedlock_acquire('month', '1 h'), shedlock_release('month');

@@ -52,11 +52,13 @@ acquire_request::acquire_request(session &session, const names &names, const opt
 acquire_request::answer acquire_request::ask(refusal *why, clock::time_point until,
                                              std::unique_ptr<connection> *unanswered_on)
 {
-    auto statement =
-        call("shedlock_acquire_token", names_, arguments_) + ", " + sql::in_microseconds("tick") + sql::due(tick_sql());
+    auto statement = call("shedlock_acquire_token", names_, arguments_) + ", " + sql::in_microseconds("tick") +
+                     ", tick" + sql::due(tick_sql());
     if (why) // in the same statement, after the attempt
-        statement = "SELECT * FROM (" + statement + " OFFSET 0) AS asked (setting, token, tick) LEFT JOIN LATERAL (" +
-                    locks_query(names_) + " WHERE asked.token IS NULL) AS seen ON true";
+        statement = "SELECT * FROM (" + statement +
+                    " OFFSET 0) AS asked (setting, token, microseconds, tick) LEFT JOIN LATERAL (" +
+                    locks_query(names_, has_tick() ? "asked.tick" : "", options_.retry) +
+                    " WHERE asked.token IS NULL) AS seen ON true";
     auto reply = session_.ask(
         statement, {name_}, until, {}, [this] { require_session(); }, unanswered_on);
     if (const auto &tick = reply.rows.at(0)[2])
@@ -64,7 +66,7 @@ acquire_request::answer acquire_request::ask(refusal *why, clock::time_point unt
     const auto granted = granted_by(reply.rows);
     if (!granted && why) {
         for (auto &row : reply.rows)
-            row.erase(row.begin(), row.begin() + 3);
+            row.erase(row.begin(), row.begin() + 4);
         *why = explain(reply.rows);
     }
     return {granted, reply.sent, reply.notice_text()};
@@ -77,21 +79,16 @@ void acquire_request::require_session() const
                           "sessions live on"};
 }
 
-std::vector<fields> acquire_request::look(clock::time_point until)
+std::vector<fields> acquire_request::look(clock::time_point until, const std::optional<instant> &tick)
 try {
-    return session_.ask(locks_query(names_), {name_}, until).rows;
+    return session_.ask(locks_query(names_, tick ? sql::constant(*tick) : "", options_.retry), {name_}, until).rows;
 } catch (const reply_lost &failure) {
     throw connection_error{failure.what(), failure.sqlstate()};
 }
 
 refusal acquire_request::explain(const std::vector<fields> &rows) const
 {
-    return refusal_of(rows, names_, tick_, options_.retry);
-}
-
-bool acquire_request::has_run(const std::vector<fields> &rows, const std::optional<instant> &tick) const
-{
-    return std::ranges::any_of(rows, [&](const auto &row) { return has_had_run(row, tick, options_.retry); });
+    return refusal_of(rows, names_);
 }
 
 void acquire_request::learn_tick(const fields &own_row)

@@ -22,14 +22,12 @@ public:
     // session::ask does, and usage_error if the lock is to end with the session but there is a pooler in between.
     answer ask(refusal *why, clock::time_point until, std::unique_ptr<connection> *unanswered_on);
 
-    // The rows of the locks. This only reads, so a lost reply leaves nothing in doubt: it is a connection_error.
-    std::vector<fields> look(clock::time_point until);
+    // The rows of the locks, and whether the tick is due. This only reads, so a lost reply leaves nothing in doubt: it
+    // is a connection_error.
+    std::vector<fields> look(clock::time_point until, const std::optional<instant> &tick);
 
     // Why these rows refuse it.
     [[nodiscard]] refusal explain(const std::vector<fields> &rows) const;
-
-    // Whether the tick is not due any more, for one of the names.
-    [[nodiscard]] bool has_run(const std::vector<fields> &rows, const std::optional<instant> &tick) const;
 
     // The tick of `every` is known from the first answer on, or from our row if that answer was lost.
     [[nodiscard]] const std::optional<instant> &tick() const { return tick_; }
@@ -40,6 +38,7 @@ public:
 
 private:
     void require_session() const;
+    [[nodiscard]] bool has_tick() const { return tick_ || options_.every; }
     [[nodiscard]] std::string tick_sql() const;
     [[nodiscard]] std::string tick_of_every(clock::duration ago) const;
 

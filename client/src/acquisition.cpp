@@ -57,7 +57,7 @@ public:
                 }
                 if (!doubt_ && (is_last || tick_has_run())) {
                     if (refusal_ && !explains)
-                        *refusal_ = request_.explain(look());
+                        *refusal_ = request_.explain(look(request_.tick()));
                     return std::nullopt;
                 }
                 is_refused = !doubt_;
@@ -165,7 +165,7 @@ private:
     // refused, although the rows that we see are free, or there are none.
     std::optional<grant> find_out()
     {
-        const auto rows = look();
+        const auto rows = look(latest_tick());
         if (const auto *const ours = row_with_mark(rows, request_.mark)) {
             request_.learn_tick(*ours);
             return confirm(to_token(ours->at(seen::token)), doubt_->why); // lock_lost if its lease has ended meanwhile
@@ -176,7 +176,7 @@ private:
                 return granted;
         // These rows were read before ask(), and our mark was not in them, so a run in them is not ours. If another
         // caller has a lock, or has had the tick, the lost request was refused, too.
-        if (!is_free || request_.has_run(rows, latest_tick()))
+        if (!is_free || is_not_due(rows))
             doubt_.reset();
         return std::nullopt;
     }
@@ -213,10 +213,10 @@ private:
         }
     }
 
-    std::vector<fields> look() { return request_.look(time_limit()); }
+    std::vector<fields> look(const std::optional<instant> &tick) { return request_.look(time_limit(), tick); }
 
     // If so, it is useless to wait for it.
-    bool tick_has_run() { return request_.tick() && request_.has_run(look(), request_.tick()); }
+    bool tick_has_run() { return request_.tick() && is_not_due(look(request_.tick())); }
 
     // The time limit of the next request: the session's patience, but not beyond the whole call's time.
     clock::time_point time_limit() const { return std::min(session_.time_limit(), over_); }

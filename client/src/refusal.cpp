@@ -50,6 +50,9 @@ std::string refusal::to_text() const
         return lock + " is " + who; // it begins with "paused"
     case reason::had_run:
         return lock + " had its run" + (since ? " at " + in_utc(*since) : "") + ", by " + who;
+    case reason::done_by_hand:
+        return lock + " was done by a run without a tick" + (since ? " at " + in_utc(*since) : "") +
+               (holder.empty() ? "" : ", by " + who);
     case reason::undecided:
         break;
     }
@@ -67,16 +70,23 @@ std::optional<refusal::time> time_of(const std::optional<std::string> &field)
     return field ? std::optional{refusal::time{std::chrono::microseconds{to_number(*field)}}} : std::nullopt;
 }
 
+// If the tick is not due: whether it was later than the last run with a tick, so that only one without can have used it
+// up.
+bool is_done_by_hand(const fields &row)
+{
+    return time_of(row[seen::last_done_tick]) > time_of(row[seen::last_tick]);
+}
+
 // Returns nullopt if this lock was not the reason. If none of the names has a row, all columns are NULL.
-std::optional<refusal::reason> reason_of(const fields &row, const std::optional<refusal::time> &tick, bool retry)
+std::optional<refusal::reason> reason_of(const fields &row)
 {
     const auto &state = row[seen::state];
     if (state == "held")
         return refusal::reason::held;
     if (state == "paused")
         return refusal::reason::paused;
-    if (has_had_run(row, tick, retry))
-        return refusal::reason::had_run;
+    if (row[seen::not_due])
+        return is_done_by_hand(row) ? refusal::reason::done_by_hand : refusal::reason::had_run;
     if (state == "kept")
         return refusal::reason::kept;
     return std::nullopt;
@@ -84,7 +94,7 @@ std::optional<refusal::reason> reason_of(const fields &row, const std::optional<
 
 } // namespace
 
-std::string locks_query(const names &names)
+std::string locks_query(const names &names, const std::string &tick, bool retry)
 {
     const auto microseconds = [](const std::string &column) { // or NULL, if they do not fit into int8
         return " CASE WHEN pg_catalog.isfinite(" + column + ") AND " + column +
@@ -94,25 +104,22 @@ std::string locks_query(const names &names)
     };
     return "SELECT name, state, holder, token," + microseconds("last_tick") + microseconds("last_done_tick") +
            microseconds("lock_until") +
-           " (extract(epoch FROM held_for) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8"
+           " (extract(epoch FROM held_for) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8, " +
+           (tick.empty() ? "NULL" : "@extschema@.shedlock_not_due(name, " + tick + (retry ? ", true)" : ", false)")) +
            " FROM @extschema@.shedlock_locks(" +
            std::string{names.list().size() == 1 ? "ARRAY[$1::pg_catalog.text]" : "$1::pg_catalog.text[]"} + ")";
 }
 
-bool has_had_run(const fields &row, const std::optional<refusal::time> &tick, bool retry)
-{
-    const auto last = time_of(row[seen::last_tick]);
-    const auto last_done = time_of(row[seen::last_done_tick]);
-    return tick && last >= tick && (!retry || last > tick || last_done >= tick);
-}
-
-refusal refusal_of(const std::vector<fields> &rows, const names &names, const std::optional<refusal::time> &tick,
-                   bool retry)
+refusal refusal_of(const std::vector<fields> &rows, const names &names)
 {
     for (const auto &row : rows)
-        if (const auto why = reason_of(row, tick, retry)) {
+        if (const auto why = reason_of(row)) {
             refusal told{*why, row[seen::name].value(), row[seen::holder].value()};
             told.since = time_of(row[seen::token]);
+            if (why == refusal::reason::done_by_hand && told.since != time_of(row[seen::last_done_tick])) {
+                told.since = time_of(row[seen::last_done_tick]);
+                told.holder.clear();
+            }
             if (row[seen::state] != "free")
                 told.until = time_of(row[seen::ends]);
             if (row[seen::held_for])
@@ -120,6 +127,11 @@ refusal refusal_of(const std::vector<fields> &rows, const names &names, const st
             return told;
         }
     return {refusal::reason::undecided, names.list().front()};
+}
+
+bool is_not_due(const std::vector<fields> &rows)
+{
+    return std::ranges::any_of(rows, [](const auto &row) { return row[seen::not_due].has_value(); });
 }
 
 const fields *row_with_mark(const std::vector<fields> &rows, std::string_view mark)

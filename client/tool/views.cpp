@@ -219,7 +219,7 @@ constexpr metric of_locks[] = {
      "When it was last acquired, paused or released by force, as Unix time.", number<acquired>},
     {"shedlock_lock_last_done_timestamp_seconds", "gauge",
      "When a run was last released as done, as Unix time. Java clients do not report it.", number_if_any<done>},
-    {"shedlock_lock_last_tick_timestamp_seconds", "gauge", "The tick of the last run, as Unix time.",
+    {"shedlock_lock_last_tick_timestamp_seconds", "gauge", "The tick of the last run that had one, as Unix time.",
      number_if_any<tick>},
 };
 

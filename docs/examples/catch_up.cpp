@@ -14,8 +14,7 @@ std::optional<shedlock::instant> oldest_due(pqxx::connection &db)
     pqxx::work tx{db};
     const auto due = tx.exec(R"(
         SELECT (extract(epoch FROM day) * 1000000)::bigint
-          FROM (SELECT COALESCE((SELECT CASE WHEN last_done_tick = last_tick THEN last_tick
-                                             ELSE last_tick - interval '1 microsecond' END
+          FROM (SELECT COALESCE((SELECT GREATEST(last_done_tick, last_tick - interval '1 microsecond')
                                    FROM shedlock_locks WHERE name = 'interest'),
                                 now() - interval '3 days') AS since) AS last,
                shedlock_ticks('1 day', since, 'Europe/Berlin') AS day

@@ -91,6 +91,30 @@ TEST_F(refusal_test, says_that_the_tick_has_had_its_run)
     }
 }
 
+TEST_F(refusal_test, says_that_a_run_without_a_tick_was_done)
+{
+    shedlock::options const every_30_days{.at_most = 10min, .every = 720h, .retry = true};
+    EXPECT_TRUE(other.run(name, {.at_most = 10min, .holder = "alice"}, [](shedlock::lock &) {}));
+    const auto done_at = shown("locked_at", name);
+    auto why = refused(name, every_30_days);
+    EXPECT_EQ(why.why, reason::done_by_hand);
+    EXPECT_TRUE(why.holder.ends_with(" alice")) << why.holder;
+    EXPECT_EQ(why.since, done_at);
+    expect_line(why.to_text(), {name, "was done", "without a tick", "alice"});
+
+    other.try_acquire(name, {.at_most = 10min, .holder = "bob"})->release(shedlock::outcome::failed);
+    why = refused(name, every_30_days);
+    EXPECT_EQ(why.why, reason::done_by_hand);
+    EXPECT_EQ(why.holder, "") << "nothing records who did it";
+    EXPECT_EQ(why.since, done_at);
+}
+
+TEST_F(refusal_test, a_tick_is_due_although_a_run_without_one_failed)
+{
+    other.try_acquire(name, {.at_most = 10min})->release(shedlock::outcome::failed);
+    EXPECT_TRUE(locks.try_acquire(name, {.at_most = 10min, .every = 720h}));
+}
+
 TEST_F(refusal_test, of_several_names_one_that_was_in_the_way)
 {
     const auto held = other.try_acquire(name + " b", {.at_most = 10min, .holder = "web-2"});

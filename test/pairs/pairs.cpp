@@ -56,8 +56,8 @@ public:
         // the planner estimates such a cost for that scan that it would use JIT.)
         observer_.query("SET enable_seqscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan");
         observer_.query("PREPARE look (text, text) AS SELECT name = $2, us(lock_until), us(locked_at), "
-                        "us(lock_at_least_until), locked_by, us(last_tick), us(last_done_tick), us(last_done_at) "
-                        "FROM shedlock WHERE name IN ($1, $2)");
+                        "us(lock_at_least_until), locked_by, us(last_tick), us(last_done_tick), us(last_done_at), "
+                        "us(run_tick) FROM shedlock WHERE name IN ($1, $2)");
         // A session that has been woken is no longer blocked, although it may not have noticed yet. From PostgreSQL 19
         // on, waiting for a pin has another name.
         observer_.query("PREPARE waits (int) AS SELECT cardinality(pg_blocking_pids($1)) > 0 OR EXISTS "
@@ -402,7 +402,7 @@ private:
         for (const auto &row : observer_.query(filled("EXECUTE look ('{name}', '{other}')")))
             found[row[0] == "t"] = {{time_of(row[1]), time_of(row[2]), if_any(row[3])},
                                     row[4],
-                                    {if_any(row[5]), if_any(row[6]), if_any(row[7])}};
+                                    {if_any(row[5]), if_any(row[6]), if_any(row[7]), if_any(row[8])}};
         return found;
     }
 

@@ -37,7 +37,7 @@ TEST(forget, is_1_unless_the_lock_is_free_and_its_tick_in_the_past)
     EXPECT_TRUE(is_refused());
     EXPECT_EQ(state(), "held");
     ask("SELECT shedlock_release_token(" + literal(name()) + ", " + token + ')');
-    ask("UPDATE shedlock SET last_tick = last_tick + interval '1 h' WHERE name = " + literal(name()));
+    ask("UPDATE shedlock SET last_tick = locked_at + interval '1 h' WHERE name = " + literal(name()));
     EXPECT_TRUE(is_refused());
     EXPECT_EQ(state(), "free");
 }

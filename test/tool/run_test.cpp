@@ -442,6 +442,20 @@ TEST(run, every_skips_what_has_run_in_this_period_and_does_not_wait_for_the_next
         << again.err;
 }
 
+TEST(run, by_hand_without_every_uses_up_the_ticks_before_it_only_if_it_is_done)
+{
+    const auto by_schedule = [] { return run(under_lock(say_ran, an_hour({"--every", "30d", "--retry", "-v"}))); };
+    EXPECT_EQ(run(under_lock({"false"}, an_hour({}))).status, 1);
+    EXPECT_EQ(by_schedule().out, "ran\n");
+    EXPECT_EQ(run({"shedlock", "forget", name()}).status, 0);
+    EXPECT_EQ(run(under_lock({"true"}, an_hour({}))).status, 0);
+    const auto skipped = by_schedule();
+    EXPECT_EQ(skipped.out, "");
+    EXPECT_NE(skipped.err.find("shedlock: skipped: lock \"" + name() + "\" was done by a run without a tick at "),
+              std::string::npos)
+        << skipped.err;
+}
+
 TEST(run, every_counts_a_run_that_failed)
 {
     EXPECT_EQ(run(under_lock({"false"}, an_hour({"--every", "30d"}))).status, 1);

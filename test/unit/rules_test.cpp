@@ -77,6 +77,19 @@ TEST(availability, with_retry_the_last_tick_is_due_until_it_is_done)
     EXPECT_EQ(availability_of(long_over, noon, again, {noon, noon, {}}), availability::not_due);
 }
 
+TEST(availability, a_tick_is_not_due_if_a_later_run_without_a_tick_was_done)
+{
+    const history done_by_hand{noon - 2h, noon - 1h, noon};
+    for (const bool retry : {false, true}) {
+        EXPECT_EQ(availability_of(long_over, noon, tick_request{noon - 2h, retry}, done_by_hand),
+                  availability::not_due);
+        EXPECT_EQ(availability_of(long_over, noon, tick_request{noon - 1h, retry}, done_by_hand),
+                  availability::not_due);
+        EXPECT_EQ(availability_of(long_over, noon, tick_request{noon - 1h + 1us, retry}, done_by_hand),
+                  availability::free);
+    }
+}
+
 TEST(availability, I5_a_retry_waits_for_at_least_and_for_a_run_in_progress)
 {
     const tick_request again{noon, true};
@@ -91,7 +104,7 @@ TEST(history, of_java_counts_as_done_for_ticks_up_to_its_acquisition)
 {
     const lease javas{noon + 1h, noon, {}};
     const auto after_failure = history_of({noon - 1h, noon - 2h, noon - 90min}, javas, java);
-    EXPECT_EQ(after_failure.last_tick, noon);
+    EXPECT_EQ(after_failure.last_tick, noon - 1h);
     EXPECT_EQ(after_failure.last_done_tick, noon);
     EXPECT_EQ(after_failure.last_done_at, noon - 90min); // Java does not record whether it succeeded
     const auto of_ours = history_of({noon - 1h, noon - 2h, noon - 90min}, javas, ours);
@@ -124,28 +137,51 @@ TEST(history, of_a_run_has_its_tick_and_is_done_when_it_is_released_as_done)
     EXPECT_EQ(running.last_tick, noon - 30min);
     EXPECT_EQ(running.last_done_tick, noon - 2h);
     EXPECT_EQ(running.last_done_at, noon - 90min);
+    EXPECT_EQ(running.run_tick, noon - 30min);
     const auto after = done(running, noon + 1s);
     EXPECT_EQ(after.last_tick, noon - 30min);
     EXPECT_EQ(after.last_done_tick, noon - 30min);
     EXPECT_EQ(after.last_done_at, noon + 1s);
 }
 
-TEST(history, of_a_run_without_a_tick_uses_up_the_ticks_before_it)
+TEST(history, of_a_run_without_a_tick_counts_for_the_ticks_before_it_only_if_it_is_done)
 {
-    EXPECT_EQ(begun({noon - 1h, {}, {}}, {}, noon, microsecond).last_tick, noon);
-    EXPECT_EQ(begun({noon + 30s, {}, {}}, {}, noon, microsecond).last_tick, noon + 30s);
-    EXPECT_EQ(begun({}, {}, noon + 200ms, 1s).last_tick, noon);
+    const history before{noon - 1h, noon - 2h, noon - 90min};
+    const auto running = begun(before, {}, noon, microsecond);
+    EXPECT_EQ(running.last_tick, noon - 1h);
+    EXPECT_EQ(running.last_done_tick, noon - 2h);
+    EXPECT_EQ(running.run_tick, noon);
+    const auto after = done(running, noon + 1s);
+    EXPECT_EQ(after.last_tick, noon - 1h);
+    EXPECT_EQ(after.last_done_tick, noon);
+    EXPECT_EQ(after.last_done_at, noon + 1s);
+    EXPECT_EQ(begun({}, {}, noon + 200ms, 1s).run_tick, noon);
+}
+
+TEST(history, takes_no_done_tick_back)
+{
+    EXPECT_EQ(done(begun({{}, noon + 1h, {}}, {}, noon, microsecond), noon).last_done_tick, noon + 1h);
 }
 
 TEST(history, shows_whether_the_run_has_a_tick)
 {
-    for (const duration unit : {duration{1us}, duration{1ms}, duration{1s}})
-        for (const duration ahead : {duration{-3h}, duration{-1ms}, duration{0}, duration{1234us}, duration{59s}}) {
-            const auto token = new_token(noon, noon + ahead, noon - 1h, unit);
-            EXPECT_TRUE(has_tick(begun({}, noon + ahead, noon, unit), {noon + 1h, token, noon}));
-            EXPECT_FALSE(has_tick(begun({}, {}, noon + 1234us, unit),
-                                  {noon + 1h, new_token(noon + 1234us, {}, noon - 1h, unit), noon}));
-        }
+    for (const duration unit : {duration{1us}, duration{1s}}) {
+        const auto running = begun({noon, {}, {}}, {}, noon, unit);
+        EXPECT_EQ(running.run_tick, noon - unit);
+        EXPECT_EQ(begun({noon, {}, {}}, noon, noon, unit).run_tick, noon);
+    }
+}
+
+TEST(history, of_a_row_without_a_run_tick_is_read_as_before_there_was_one)
+{
+    EXPECT_EQ(done({noon, noon - 1h, {}}, noon + 1s).last_done_tick, noon);
+    EXPECT_EQ(without_run(begun({}, noon, noon, microsecond)).run_tick, std::nullopt);
+}
+
+TEST(history, has_ticks_if_there_ever_was_one)
+{
+    EXPECT_FALSE(has_ticks(done(begun({}, {}, noon, microsecond), noon)));
+    EXPECT_TRUE(has_ticks(begun(begun({}, noon, noon, microsecond), {}, noon, microsecond)));
 }
 
 TEST(ended_lease, keeps_at_least_when_the_session_of_a_run_is_gone)
@@ -162,39 +198,34 @@ TEST(ended_lease, keeps_at_least_when_the_session_of_a_run_is_gone)
 
 TEST(token, I6_is_the_time_of_the_acquisition)
 {
-    EXPECT_EQ(new_token(noon, {}, {}, microsecond), noon);
-    EXPECT_EQ(new_token(noon, {}, noon - 1h, microsecond), noon);
+    EXPECT_EQ(new_token(noon, {}, microsecond), noon);
+    EXPECT_EQ(new_token(noon, noon - 1h, microsecond), noon);
 }
 
 TEST(token, I6_grows_when_the_clock_stops_or_steps_back)
 {
-    EXPECT_EQ(new_token(noon, {}, noon, microsecond), noon + 1us);
-    EXPECT_EQ(new_token(noon, {}, noon + 1h, microsecond), noon + 1h + 1us);
+    EXPECT_EQ(new_token(noon, noon, microsecond), noon + 1us);
+    EXPECT_EQ(new_token(noon, noon + 1h, microsecond), noon + 1h + 1us);
 }
 
 TEST(token, I6_grows_in_coarse_columns)
 {
-    EXPECT_EQ(new_token(noon + 200ms, {}, noon, 1s), noon + 1s);
-    EXPECT_EQ(new_token(noon + 1700ms, {}, noon, 1s), noon + 1s);
-    EXPECT_EQ(new_token(noon + 1700ms, {}, noon + 5ms, 1ms), noon + 1700ms);
+    EXPECT_EQ(new_token(noon + 200ms, noon, 1s), noon + 1s);
+    EXPECT_EQ(new_token(noon + 1700ms, noon, 1s), noon + 1s);
+    EXPECT_EQ(new_token(noon + 1700ms, noon + 5ms, 1ms), noon + 1700ms);
 }
 
-TEST(token, is_the_time_of_the_clock_if_the_tick_is_another)
+TEST(token, is_a_tick_of_a_row_if_it_was_acquired_or_done)
 {
-    EXPECT_EQ(new_token(noon, noon + 30s, {}, microsecond), noon);
-    EXPECT_EQ(new_token(noon + 5min, noon, {}, microsecond), noon + 5min);
-}
-
-TEST(token, is_never_its_tick)
-{
-    EXPECT_EQ(new_token(noon, noon, {}, microsecond), noon + 1us);
-    EXPECT_EQ(new_token(noon + 300ms, noon, {}, 1s), noon + 1s);
+    EXPECT_TRUE(is_tick_of({noon, {}, {}}, noon));
+    EXPECT_TRUE(is_tick_of({{}, noon, {}}, noon));
+    EXPECT_FALSE(is_tick_of({noon, noon - 1h, noon + 1us, noon + 1us}, noon + 1us));
 }
 
 TEST(token, before_1970_is_rounded_down_too)
 {
     const instant early{duration{-1500ms}};
-    EXPECT_EQ(new_token(early, {}, {}, 1s), instant{duration{-2s}});
+    EXPECT_EQ(new_token(early, {}, 1s), instant{duration{-2s}});
 }
 
 // Grants
@@ -389,7 +420,8 @@ TEST(past, is_a_row_that_is_free_and_older_than_anything_that_may_follow)
     EXPECT_FALSE(is_past({forever, noon, std::nullopt}, {}, now, microsecond)) << "paused";
     EXPECT_FALSE(is_past({noon, now, std::nullopt}, {}, now, microsecond)) << "I6: the next token would be the same";
     EXPECT_FALSE(is_past({noon, now, std::nullopt}, {}, now + 9s, 10s)) << "I6, in a coarse column";
-    EXPECT_FALSE(is_past(free, {now, std::nullopt, std::nullopt}, now, microsecond)) << "a tick that is not past yet";
+    EXPECT_FALSE(is_past(free, {now, {}, {}}, now, microsecond)) << "a tick that is not past yet";
+    EXPECT_FALSE(is_past(free, {{}, now, {}}, now, microsecond)) << "done for ticks that are not past yet";
 }
 
 } // namespace

@@ -68,18 +68,21 @@ struct options {
 // Why an acquire was refused. Times are by the server's clock.
 struct SHEDLOCK_EXPORT refusal {
     enum class reason {
-        held,      // another caller holds it
-        kept,      // released, or its session is gone, but its at_least has not passed
-        paused,    // by an administrator
-        had_run,   // the tick has had its run
-        undecided, // a transaction in progress has changed its row, or it became free at that moment
+        held,         // another caller holds it
+        kept,         // released, or its session is gone, but its at_least has not passed
+        paused,       // by an administrator
+        had_run,      // the tick has had its run
+        done_by_hand, // a run without a tick, or of a Java client, began after the tick and was done
+        undecided,    // a transaction in progress has changed its row, or it became free at that moment
     };
     using time = instant;
 
     reason why = reason::undecided;
-    std::string name;            // of several, one that could not be acquired
-    std::string holder{};        // for had_run and kept: the last holder; for paused: who paused it, and the reason
-    std::optional<time> since{}; // when it was acquired
+    std::string name; // of several, one that could not be acquired
+    // For had_run, done_by_hand and kept: the last holder; empty if that was another one than the one that was done by
+    // hand. For paused: who paused it, and the reason.
+    std::string holder{};
+    std::optional<time> since{}; // when it was acquired; for done_by_hand: by the run that was done
     std::optional<time> until{}; // at the latest; nullopt: no end is known
     std::chrono::microseconds held_for{};
 

@@ -94,13 +94,35 @@ void world::find_fates()
             fates_[index_of_[op.number]].by = ever;
 }
 
-// A release as done is flushed if its acquire had a tick, and so is the work of a run or a completion. If a run
-// failed, its session is gone after the crash anyway.
+// A release as done is flushed if its row has a tick, and so is the work of a run or a completion. If a run failed, its
+// session is gone after the crash anyway.
 bool world::may_be_lost_in_a_crash(const operation &release) const
 {
+    return !release.is_of_run && !release.is_of_completion &&
+           !(release.as == history::outcome::done && had_a_tick(release));
+}
+
+// Whether an acquisition with a tick certainly came before, and its row has not been deleted since. If its own had one,
+// its answer may have been lost.
+bool world::had_a_tick(const operation &release) const
+{
     const auto acquire = index_of_.find(release.of);
-    const bool has_tick = acquire != index_of_.end() && record_.operations[acquire->second].tick;
-    return !release.is_of_run && !release.is_of_completion && !(has_tick && release.as == history::outcome::done);
+    if (acquire != index_of_.end() && record_.operations[acquire->second].tick)
+        return true;
+    const auto came_before = [&](const operation &op) { return op.done.at <= release.called.at; };
+    const auto is_of_it = [&](const operation &op) {
+        return std::any_of(op.names.begin(), op.names.end(), [&](const auto &name) {
+            return std::find(release.names.begin(), release.names.end(), name) != release.names.end();
+        });
+    };
+    return std::any_of(record_.operations.begin(), record_.operations.end(),
+                       [&](const operation &op) {
+                           return op.what == action::acquire && op.tick && !op.tx &&
+                                  op.result == history::result::yes && came_before(op) && is_of_it(op);
+                       }) &&
+           std::none_of(record_.operations.begin(), record_.operations.end(), [&](const operation &op) {
+               return op.what == action::revoke && op.called.at <= release.done.at && is_of_it(op);
+           });
 }
 
 void world::close_transaction(const std::vector<const operation *> &operations)

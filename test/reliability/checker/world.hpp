@@ -101,6 +101,7 @@ private:
     void fill_name(const std::string &, const operation &);
     [[nodiscard]] bool is_exact(const operation &) const; // its token is the time at which it happened
     [[nodiscard]] bool may_be_lost_in_a_crash(const operation &release) const;
+    [[nodiscard]] bool had_a_tick(const operation &release) const;
     [[nodiscard]] lease granted(const operation &) const;
     void apply(lease &, const operation &change) const;
 

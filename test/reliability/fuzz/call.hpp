@@ -19,7 +19,7 @@ struct row {
     moment locked_at;
     std::string locked_by;
     std::optional<moment> lock_at_least_until;
-    std::optional<moment> last_tick{}, last_done_tick{}, last_done_at{};
+    std::optional<moment> last_tick{}, last_done_tick{}, last_done_at{}, run_tick{};
     bool operator==(const row &) const = default;
 };
 using rows = std::map<std::string, row>;

@@ -64,5 +64,6 @@ std::string description(const rows &all, const std::string &name)
     return "\"" + printable(name) + "\" lock_until " + std::to_string(row.lock_until) + " locked_at " +
            std::to_string(row.locked_at) + " locked_by \"" + printable(row.locked_by) + "\" lock_at_least_until " +
            described(row.lock_at_least_until) + " last_tick " + described(row.last_tick) + " last_done_tick " +
-           described(row.last_done_tick) + " last_done_at " + described(row.last_done_at);
+           described(row.last_done_tick) + " last_done_at " + described(row.last_done_at) + " run_tick " +
+           described(row.run_tick);
 }

@@ -66,7 +66,7 @@ bool was_released_as_done(const row &now, const row &old, const outcome &seen)
                       now.locked_by == old.locked_by;
     const bool is_free = is_within(now.lock_until, std::max(seen.before, keep), std::max(seen.after, keep)) ||
                          (is_forever(now.lock_until) && is_forever(keep));
-    return same && is_free && !now.lock_at_least_until && was_done(now, old.last_tick, seen);
+    return same && is_free && !now.lock_at_least_until && was_done(now, stored_history(old), seen);
 }
 
 } // namespace
@@ -103,8 +103,8 @@ std::string oracle::judge_change(const call &made, const session &caller, const 
                                                       is_forever(*now.lock_at_least_until))
                       : now.lock_at_least_until != (*made.done ? std::nullopt : std::optional{minus_infinity}))
             return "lock_at_least_until is wrong";
-        if (!is_extend && *made.done ? !was_done(now, old.last_tick, seen)
-                                     : !has_history(now, {old.last_tick, old.last_done_tick, old.last_done_at}))
+        if (!is_extend && *made.done ? !was_done(now, stored_history(old), seen)
+                                     : !has_history(now, stored_history(old)))
             return "the row's history of runs is wrong";
     }
     return {};
@@ -169,7 +169,7 @@ std::string oracle::judge_force(const call &made, const outcome &seen) const
     const auto holder = std::string{cut(about_.of_database, "released by force: " + about_.role, 255 - end.size())};
     return is_within(now.lock_until, seen.before, seen.after) && grew && now.locked_at >= seen.before &&
                    now.locked_by == holder + end && !now.lock_at_least_until &&
-                   has_history(now, history_of(&old->second))
+                   has_history(now, without_run(history_of(&old->second)))
                ? ""
                : "not freed";
 }
@@ -190,7 +190,7 @@ std::string oracle::judge_resume(const call &made, const outcome &seen) const
     const bool same = now.locked_at == old->second.locked_at || is_forever(old->second.locked_at);
     return is_within(now.lock_until, seen.before, seen.after) && same && now.locked_by == old->second.locked_by &&
                    is_same(now.lock_at_least_until, old->second.lock_at_least_until) &&
-                   has_history(now, {old->second.last_tick, old->second.last_done_tick, old->second.last_done_at})
+                   has_history(now, stored_history(old->second))
                ? ""
                : "not resumed";
 }

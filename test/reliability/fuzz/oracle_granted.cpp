@@ -5,10 +5,10 @@ namespace {
 // Ticks are compared with ticks. With retry the last tick is due until it is done.
 bool is_due(const history &past, moment tick, bool retry)
 {
-    if (!past.last_tick || (tick > *past.last_tick && !is_forever(*past.last_tick)))
-        return true;
-    const bool is_done = is_same(past.last_done_tick, past.last_tick) || past.last_done_tick > past.last_tick;
-    return retry && tick == *past.last_tick && !is_done;
+    const auto is_later_than = [&](std::optional<moment> last) {
+        return !last || (tick > *last && !is_forever(*last));
+    };
+    return is_later_than(past.last_done_tick) && (is_later_than(past.last_tick) || (retry && tick == past.last_tick));
 }
 
 bool is_explained(const outcome &seen, bool is_run, bool overran, moment lock_until)
@@ -75,19 +75,33 @@ namespace {
 bool is_history_after(const row &now, const row *before, const call &made, const outcome &seen, bool is_done,
                       bool is_raised)
 {
-    auto past = history_of(before);
+    auto past = without_run(history_of(before));
     if (made.what == function::pause)
         return has_history(now, past);
     if (made.tick) {
-        past.last_tick = *made.tick;
+        past.last_tick = past.run_tick = *made.tick;
     } else if (!is_raised) {
-        past.last_tick = later(past.last_tick, now.locked_at);
-    } else if (!is_same(now.last_tick, past.last_tick)) { // the time of the clock, which the token does not show
-        if (!now.last_tick || !is_within(*now.last_tick, seen.before, seen.after) || now.last_tick < past.last_tick)
+        past.run_tick = now.locked_at;
+    } else { // the time of the clock, which the token does not show, or a microsecond less
+        if (!now.run_tick || !is_within(*now.run_tick, seen.before - 1, seen.after) || now.run_tick == past.last_tick)
             return false;
-        past.last_tick = now.last_tick;
+        past.run_tick = now.run_tick;
     }
-    return is_done ? was_done(now, past.last_tick, seen) : has_history(now, past);
+    return is_done ? was_done(now, past, seen) : has_history(now, past);
+}
+
+// The instants that a token must not equal.
+std::set<moment> ticks_of(const rows &known, const std::set<std::string> &names, const call &made)
+{
+    std::set<moment> ticks;
+    if (made.tick && made.what != function::pause)
+        ticks.insert(*made.tick);
+    for (const auto &name : names)
+        if (const auto found = known.find(name); found != known.end())
+            for (const auto &tick : {found->second.last_tick, found->second.last_done_tick})
+                if (tick)
+                    ticks.insert(*tick);
+    return ticks;
 }
 
 } // namespace
@@ -100,6 +114,7 @@ std::string oracle::judge_taken(const call &made, const session &caller, const o
     for (const auto &name : names_of(made))
         if (const auto found = known.find(name); found != known.end())
             newest_before = std::max(newest_before, found->second.locked_at);
+    const auto ticks = ticks_of(known, names_of(made), made);
     for (const auto &name : names_of(made)) {
         const auto after = seen.found.find(name);
         if (after == seen.found.end())
@@ -109,14 +124,13 @@ std::string oracle::judge_taken(const call &made, const session &caller, const o
         const auto old = known.find(name);
         if (old != known.end() && locked_at <= old->second.locked_at)
             return "the token did not grow";
-        const bool has_tick = made.tick && made.what != function::pause;
         const auto raised = static_cast<__int128>(newest_before) + 1;
-        const auto is_from_clock = [&](moment t) {
-            return is_within(t, std::max<__int128>(seen.before, raised), std::max<__int128>(seen.after, raised));
-        };
-        const bool follows_tick = has_tick && locked_at == *made.tick + 1; // because locked_at never equals the tick
-        if (!(is_from_clock(locked_at) || (follows_tick && is_from_clock(*made.tick))) ||
-            (has_tick && locked_at == *made.tick) || locked_at != token.value_or(locked_at))
+        auto clock = locked_at; // or later, if it follows ticks
+        while (ticks.count(clock - 1))
+            clock--;
+        if (!is_within(locked_at, std::max<__int128>(seen.before, raised), infinity) ||
+            !is_within(clock, minus_infinity, std::max<__int128>(seen.after, raised)) || ticks.count(locked_at) ||
+            locked_at != token.value_or(locked_at))
             return "locked_at is " + std::to_string(locked_at);
         token = locked_at;
         if (made.what == function::acquire_token && token_of(locked_at) != seen.number())
@@ -143,7 +157,8 @@ std::string oracle::judge_taken(const call &made, const session &caller, const o
                                : !lock_at_least_until ||
                                      !is_within(*lock_at_least_until, seen.before + keep.least, seen.after + keep.most))
             return "lock_at_least_until fits neither at_least nor the end of the run";
-        if (!is_history_after(after->second, before, made, seen, is_run && !failed, locked_at == raised))
+        if (!is_history_after(after->second, before, made, seen, is_run && !failed,
+                              locked_at == raised || clock != locked_at))
             return "the row's history of runs is wrong";
     }
     return {};

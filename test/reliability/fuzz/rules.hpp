@@ -63,9 +63,9 @@ inline bool is_released(const row &r)
     return r.lock_at_least_until.value_or(minus_infinity) == minus_infinity;
 }
 
-// What is known about the runs of a lock. A Java run counts as done, for a tick at the instant of its acquisition.
+// What is known about the runs of a lock. A Java run counts as done, for every tick up to its acquisition.
 struct history {
-    std::optional<moment> last_tick{}, last_done_tick{}, last_done_at{};
+    std::optional<moment> last_tick{}, last_done_tick{}, last_done_at{}, run_tick{};
 };
 
 inline std::optional<moment> later(std::optional<moment> a, std::optional<moment> b)
@@ -73,20 +73,32 @@ inline std::optional<moment> later(std::optional<moment> a, std::optional<moment
     return is_same(a, b) ? a : std::max(a, b);
 }
 
+inline history stored_history(const row &r)
+{
+    return {r.last_tick, r.last_done_tick, r.last_done_at, r.run_tick};
+}
+
 inline history history_of(const row *r)
 {
     if (!r)
         return {};
-    const history stored{r->last_tick, r->last_done_tick, r->last_done_at};
+    const auto stored = stored_history(*r);
     if (ending_of(*r).is_ours() || r->locked_at == minus_infinity || is_forever(r->locked_at))
         return stored;
-    return {later(stored.last_tick, r->locked_at), later(stored.last_done_tick, r->locked_at), stored.last_done_at};
+    return {stored.last_tick, later(stored.last_done_tick, r->locked_at), stored.last_done_at};
+}
+
+// After a pause or a release by force.
+inline history without_run(history past)
+{
+    past.run_tick.reset();
+    return past;
 }
 
 inline bool has_history(const row &r, const history &expected)
 {
     return is_same(r.last_tick, expected.last_tick) && is_same(r.last_done_tick, expected.last_done_tick) &&
-           is_same(r.last_done_at, expected.last_done_at);
+           is_same(r.last_done_at, expected.last_done_at) && is_same(r.run_tick, expected.run_tick);
 }
 
 inline bool is_within(moment t, __int128 low, __int128 high)
@@ -94,11 +106,12 @@ inline bool is_within(moment t, __int128 low, __int128 high)
     return t >= low && t <= high;
 }
 
-// Whether the row looks as it does after a run for that tick was released as done.
-inline bool was_done(const row &r, std::optional<moment> tick, const outcome &seen)
+// Whether the row looks as it does after a run with that history was released as done.
+inline bool was_done(const row &r, history past, const outcome &seen)
 {
-    return is_same(r.last_tick, tick) && is_same(r.last_done_tick, tick) && r.last_done_at &&
-           is_within(*r.last_done_at, seen.before, seen.after);
+    past.last_done_tick = later(past.last_done_tick, past.run_tick ? past.run_tick : past.last_tick);
+    past.last_done_at = r.last_done_at;
+    return has_history(r, past) && r.last_done_at && is_within(*r.last_done_at, seen.before, seen.after);
 }
 
 enum class verdict { yes, no, either };

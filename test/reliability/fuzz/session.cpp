@@ -132,7 +132,7 @@ rows rows_of(const PGresult *result, int first)
         };
         found[value_of(result, line, first)] = {time(1),        time(2),        value_of(result, line, first + 3),
                                                 time_if_any(4), time_if_any(5), time_if_any(6),
-                                                time_if_any(7)};
+                                                time_if_any(7), time_if_any(8)};
     }
     return found;
 }
@@ -146,7 +146,7 @@ void hear(void *warnings, const PGresult *notice)
 }
 
 constexpr const char *columns = "s.name, s.lock_until, s.locked_at, s.locked_by, s.lock_at_least_until, s.last_tick, "
-                                "s.last_done_tick, s.last_done_at";
+                                "s.last_done_tick, s.last_done_at, s.run_tick";
 
 } // namespace
 

@@ -79,23 +79,17 @@ bool may_be_done(const acquisition &one)
     });
 }
 
-// A run without a tick uses up the ticks that the clock has reached. If it is done, it also uses up a tick ahead of the
-// clock that was tried before it. With retry, a run of the same tick uses it up only if it is done. Pauses and releases
-// by force use up no tick.
+// A run without a tick uses up the ticks that the clock has reached, if it is done, as every Java run is. With retry, a
+// run of the same tick uses it up only if it is done. Pauses and releases by force use up no tick.
 bool may_have_had_its_turn(const world &world, const biography &about, const operation &refused)
 {
     const auto &all = about.acquisitions;
-    const auto may_count = [&](const acquisition &one) {
-        return one.fate.outcome != fates::undone && one.op->called.at <= refused.done.at;
-    };
-    const bool was_tried = std::any_of(all.begin(), all.end(),
-                                       [&](const auto &one) { return may_count(one) && one.op->tick == refused.tick; });
     return std::any_of(all.begin(), all.end(), [&](const auto &one) {
-        if (!may_count(one))
+        if (one.fate.outcome == fates::undone || one.op->called.at > refused.done.at)
             return false;
         const auto &tick = one.op->tick;
         if (!tick)
-            return world.latest(*one.op) >= *refused.tick || (was_tried && may_be_done(one));
+            return world.latest(*one.op) >= *refused.tick && (one.op->by == maker::java || may_be_done(one));
         return *tick > *refused.tick || (*tick == *refused.tick && (!refused.retry || may_be_done(one)));
     });
 }

@@ -119,26 +119,21 @@ bool came_before(const acquisition &one, const acquisition &other)
     return one.op->done.at < other.op->called.at;
 }
 
-// The acquisition uses up this tick and all earlier ones: its own tick, or without one the earliest time that the clock
-// may have shown.
-microseconds tick_of(const world &world, const acquisition &one)
-{
-    return one.op->tick.value_or(world.earliest(*one.op));
-}
-
 const operation *done_by(const world &world, const acquisition &one)
 {
     for (const auto &[change, may_be_earlier] : one.changes)
         if (change->what == history::action::release && change->result == history::result::yes &&
-            change->as == history::outcome::done && world.fate_of(*change).outcome == fates::kept)
+            change->as == history::outcome::done && world.fate_of(*change).outcome == fates::kept &&
+            world.fate_of(*change).by != ever)
             return change;
     return nullptr;
 }
 
 } // namespace
 
-// A tick is compared with the ticks of earlier acquisitions (tick_of), not with the times at which they ran. With
-// retry the last tick may be granted again, unless it was done.
+// A tick is compared with the ticks of earlier acquisitions, not with the times at which they ran. With retry the last
+// tick may be granted again, unless it was done. A run without a tick counts only if it was done, as all Java runs are:
+// then it uses up every tick up to the time that the clock showed.
 void ticks_run_once(const world &world, const biography &about, found &all)
 {
     for (const auto &again : about.acquisitions) {
@@ -147,14 +142,16 @@ void ticks_run_once(const world &world, const biography &about, found &all)
         const auto tick = *again.op->tick;
         for (const auto &first : about.acquisitions) {
             if (first.op == again.op || first.fate.outcome != fates::kept || !came_before(first, again) ||
-                tick_of(world, first) < tick || was_deleted_between(about, *first.op, *again.op))
+                first.op->tick.value_or(world.earliest(*first.op)) < tick ||
+                was_deleted_between(about, *first.op, *again.op))
                 continue;
-            if (tick_of(world, first) > tick)
+            const auto *const done = first.op->by == maker::java ? first.op : done_by(world, first);
+            if (first.op->tick > tick)
                 all.push_back({"tick", "granted, although a later tick had been granted", {*first.op, *again.op}});
-            else if (!again.op->retry)
+            else if (first.op->tick && !again.op->retry)
                 all.push_back({"tick", "two acquisitions for one tick", {*first.op, *again.op}});
-            else if (const auto *const done = done_by(world, first))
-                all.push_back({"tick", "granted again, although the tick was done", {*first.op, *done, *again.op}});
+            else if (done)
+                all.push_back({"tick", "granted, although the tick was done", {*first.op, *done, *again.op}});
         }
     }
 }
