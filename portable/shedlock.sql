@@ -2368,7 +2368,7 @@ SELECT CASE WHEN complaint IS NULL THEN lock_table ELSE shedlock__complain(compl
 DO $$
 DECLARE
 -- shared: Names
-    ours CONSTANT text := '^shedlock_(_.*|(acquire|extend|release|guard|complete)(_token)?|wait_any|end_wait|not_due|(list_)?ticks?|run(_check|_begin|_guard|_tick|_end|_failed)?'
+    ours CONSTANT text := '^shedlock_(_.*|(acquire|extend|release|guard|complete)(_token)?|wait_any|end_wait|not_due|((find|list|sort)_)?ticks?|read_schedule|run(_check|_begin|_guard|_tick|_end|_failed)?'
         '|force_release|forget|pause|resume|rows|locks|session_alive|stats_rows|stats_reset|protect(_row)?|doctor|findings|inspect|grant|revoke|after_pg_upgrade|raise|version)$';
 -- end: Names
 BEGIN
@@ -2384,43 +2384,171 @@ $$;
 
 -- shared: Ticks -------------------------------------------------------------------------------------------------------
 
-CREATE OR REPLACE FUNCTION shedlock_tick(
+-- A schedule is an interval or a crontab expression. PL/pgSQL would look functions of ours up by name, and another role
+-- could plant an overload. So the functions in PL/pgSQL do not call each other. Those in SQL do: PostgreSQL stores what
+-- the names in their bodies mean now, and puts the body of shedlock_tick in the place of its call.
+
+-- What a crontab expression allows, or NULL if the schedule is an interval:
+-- * the minutes of the day, the days of the month (the 32nd is L), the months, and the weekdays, sun#1 to sat#5. Each is
+--   a text of 0 and 1, in which the latest member up to a value can be found without a loop;
+-- * 'or' if a day has to be in one of the two sets of days, 'and' if it has to be in both;
+-- * 'each' if a time that the clock shows twice has two ticks, 'first' if it has one.
+CREATE OR REPLACE FUNCTION shedlock_read_schedule(schedule text) RETURNS text[]
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    names CONSTANT text[] := '{minute,hour,day of month,month,day of week}';
+    allowed CONSTANT text[] :=
+        '{0 to 59,0 to 23,1 to 31 or L,1 to 12 or jan to dec,"0 to 7, sun to sat or mon#1 to mon#5"}';
+    lowest CONSTANT int[] := '{0,0,1,1,0}';
+    highest CONSTANT int[] := '{59,23,31,12,7}';
+    given CONSTANT text := btrim(regexp_replace(lower(schedule), '[[:space:]]+', ' ', 'g'));
+    fields text[];
+    words text[]; -- the names of values
+    item text;
+    part text[];
+    first int;
+    last int;
+    step int;
+    members text;
+    sets text[];
+BEGIN
+    IF schedule IS NULL THEN
+        RAISE null_value_not_allowed USING MESSAGE = 'schedule must not be NULL';
+    END IF;
+    fields := regexp_match(given, '^([0-9*][^ ]*) ([0-9*][^ ]*) ([^ ]+) ([^ ]+) ([^ ]+)$');
+    IF fields IS NULL AND given ~ '^@[a-z]' THEN
+        fields := CASE given
+                  WHEN '@yearly' THEN '{0,0,1,1,*}'
+                  WHEN '@annually' THEN '{0,0,1,1,*}'
+                  WHEN '@monthly' THEN '{0,0,1,*,*}'
+                  WHEN '@weekly' THEN '{0,0,*,*,0}'
+                  WHEN '@daily' THEN '{0,0,*,*,*}'
+                  WHEN '@midnight' THEN '{0,0,*,*,*}'
+                  WHEN '@hourly' THEN '{0,*,*,*,*}'
+                  END;
+        IF fields IS NULL THEN
+            RAISE invalid_parameter_value
+                USING MESSAGE = format('schedule "%s" is none of @yearly, @annually, @monthly, @weekly, @daily, '
+                                       '@midnight and @hourly', schedule);
+        END IF;
+    ELSIF fields IS NULL THEN
+        IF strpos(given, '*') > 0 THEN
+            RAISE invalid_parameter_value
+                USING MESSAGE = format('schedule "%s" is neither an interval nor five fields: '
+                                       'minute, hour, day of month, month, day of week', schedule);
+        END IF;
+        RETURN NULL;
+    END IF;
+
+    FOR i IN 1..5 LOOP
+        words := CASE i WHEN 4 THEN '{jan,feb,mar,apr,may,jun,jul,aug,sep,oct,nov,dec}'
+                        WHEN 5 THEN '{sun,mon,tue,wed,thu,fri,sat}' END;
+        FOREACH item IN ARRAY string_to_array(fields[i], ',') LOOP
+            -- {*, the first and the last value of a range, the step of either, a single value, its number in the month}
+            part := regexp_match(item, '^(?:(?:([*])|([0-9]{1,2}|[a-z]{3})-([0-9]{1,2}|[a-z]{3}))(?:/([0-9]{1,2}))?'
+                                       '|([0-9]{1,2}|[a-z]{3})(?:#([1-5]))?)$');
+            first := CASE WHEN part[1] = '*' THEN lowest[i]
+                          WHEN COALESCE(part[2], part[5]) < 'a' THEN COALESCE(part[2], part[5])::int
+                          ELSE array_position(words, COALESCE(part[2], part[5])) - 1 + lowest[i] END;
+            last := CASE WHEN part[1] = '*' THEN highest[i]
+                         WHEN part[5] IS NOT NULL THEN first
+                         WHEN part[3] < 'a' THEN part[3]::int
+                         ELSE array_position(words, part[3]) - 1 + lowest[i] END;
+            step := COALESCE(part[4]::int, 1);
+            IF i = 3 AND item = 'l' THEN
+                first := 32;
+                last := 32;
+            ELSIF (first >= lowest[i] AND first <= last AND last <= highest[i] AND step BETWEEN 1 AND highest[i]
+                   AND (i = 5 OR part[6] IS NULL)) IS NOT TRUE THEN
+                RAISE invalid_parameter_value
+                    USING MESSAGE = format('%s in schedule must %s, not "%s"', names[i],
+                                           CASE WHEN step BETWEEN 1 AND highest[i] THEN 'be ' || allowed[i]
+                                                ELSE 'have a step of 1 to ' || highest[i] END, item),
+                          HINT = CASE WHEN item = '$' THEN 'L is the last day of the month.'
+                                 ELSE 'A field is *, or a list of values and of ranges from a lower to a higher value '
+                                      '(5-7 is Friday to Sunday). A step follows * or a range: */10, 5-55/10.' END;
+            END IF;
+            members := repeat('0', first - lowest[i])
+                    || left(repeat(rpad('1', step, '0'), last - first + 1), last - first + 1);
+            IF i = 5 THEN
+                members := rpad(members, 8, '0');
+                members := greatest(left(members, 1), right(members, 1)) || substr(members, 2, 6);
+                members := CASE WHEN part[6] IS NULL THEN repeat(members, 5)
+                                ELSE repeat('0', 7 * (part[6]::int - 1)) || members END;
+            END IF;
+            members := rpad(members, CASE i WHEN 3 THEN 32 WHEN 5 THEN 35 ELSE highest[i] - lowest[i] + 1 END, '0');
+            sets[i] := CASE WHEN sets[i] IS NULL THEN members ELSE (sets[i]::varbit | members::varbit)::text END;
+        END LOOP;
+    END LOOP;
+    RETURN ARRAY[replace(replace(translate(sets[2], '01', 'nm'), 'n', repeat('0', 60)), 'm', sets[1]),
+                 sets[3], sets[4], sets[5],
+                 -- as in Vixie's cron, where */2 is not a restriction, either
+                 CASE WHEN left(fields[3], 1) <> '*' AND left(fields[5], 1) <> '*' THEN 'or' ELSE 'and' END,
+                 CASE WHEN left(fields[1], 1) = '*' OR left(fields[2], 1) = '*' THEN 'each' ELSE 'first' END];
+END
+$$;
+
+-- The latest tick up to `at`, or with looks_ahead up to a little after it. The schedule is `every`, or else `expression`,
+-- which shedlock_read_schedule has found in `schedule`, or else the interval `schedule`.
+CREATE OR REPLACE FUNCTION shedlock_find_tick(
     every interval,
-    zone text DEFAULT 'UTC',
-    at timestamptz DEFAULT pg_catalog.clock_timestamp()
+    schedule text,
+    expression text[],
+    zone text,
+    at timestamptz,
+    looks_ahead boolean
 ) RETURNS timestamptz
     LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 -- Only hours and less are added to an instant, because days would be those of the session's TimeZone.
 DECLARE
     origin CONSTANT timestamp := '2001-01-01'; -- a Monday
-    half_a_day CONSTANT interval := '12 hours';
-    by_the_hour CONSTANT boolean := every < interval '1 day';
+    a_day CONSTANT interval := '24 hours';
+    each boolean; -- whether a time that the clock shows twice has two ticks
     is_name boolean := true;
     months int;
     rest interval;
     latest timestamptz;
-    ahead interval;
     shown timestamp;
+    is_recent boolean; -- whether to try if the clock has not been changed since the tick
+    put_back interval;
+    bound timestamp;
     due timestamp; -- by the wall clock
     tick timestamptz;
     changed timestamptz;
+    skipped interval;
+    month timestamp;
+    day int;
+    last_day int;
+    first_weekday int;
+    in_month boolean;
+    in_week boolean;
+    minute int; -- of the day, from 1
 BEGIN
-    IF every IS NULL OR zone IS NULL OR at IS NULL THEN
+    IF expression IS NULL AND schedule IS NOT NULL THEN
+        every := schedule::interval;
+    END IF;
+    IF every IS NULL AND expression IS NULL OR zone IS NULL OR at IS NULL THEN
         RAISE null_value_not_allowed
-            USING MESSAGE = CASE WHEN every IS NULL THEN 'every' WHEN zone IS NULL THEN 'zone' ELSE 'at' END
-                         || ' must not be NULL';
+            USING MESSAGE = CASE WHEN every IS NULL AND expression IS NULL THEN 'every'
+                                 WHEN zone IS NULL THEN 'zone' ELSE 'at' END || ' must not be NULL';
     ELSIF NOT isfinite(every) OR NOT isfinite(at) THEN
         RAISE invalid_parameter_value
-            USING MESSAGE = CASE WHEN isfinite(every) THEN 'at' ELSE 'every' END || ' must be finite';
+            USING MESSAGE = CASE WHEN isfinite(every) IS NOT FALSE THEN 'at' WHEN schedule IS NULL THEN 'every'
+                                 ELSE 'schedule' END || ' must be finite';
     ELSIF every <= interval '0' THEN
-        RAISE invalid_parameter_value USING MESSAGE = 'every must be positive';
+        RAISE invalid_parameter_value
+            USING MESSAGE = CASE WHEN schedule IS NULL THEN 'every' ELSE 'schedule' END || ' must be positive';
     END IF;
-    months := extract(year FROM every) * 12 + extract(month FROM every);
-    rest := every - make_interval(months => months);
-    IF months <> 0 AND rest <> interval '0'
-       OR extract(day FROM rest) <> 0 AND extract(epoch FROM rest) % 86400 <> 0 THEN
-        RAISE invalid_parameter_value USING MESSAGE = 'every must be whole months, whole days or a time, not a mixture',
-            HINT = 'A day and a half is ''36 hours''.';
+    IF expression IS NULL THEN
+        months := extract(year FROM every) * 12 + extract(month FROM every);
+        rest := every - make_interval(months => months);
+        IF months <> 0 AND rest <> interval '0'
+           OR extract(day FROM rest) <> 0 AND extract(epoch FROM rest) % 86400 <> 0 THEN
+            RAISE invalid_parameter_value
+                USING MESSAGE = CASE WHEN schedule IS NULL THEN 'every' ELSE 'schedule' END
+                             || ' must be whole months, whole days or a time, not a mixture',
+                      HINT = 'A day and a half is ''36 hours''.';
+        END IF;
     END IF;
 
     -- PostgreSQL takes any text with an offset for a POSIX time zone, whose sign is the other way round: UTC+3 is west.
@@ -2441,96 +2569,193 @@ BEGIN
                          'Three hours east of UTC is Etc/GMT-3.';
     END IF;
 
-    latest := at + LEAST(every / 2, interval '30 seconds');
-    -- A clock that is put back across midnight shows the previous day again, after the new day has had its tick. So a
-    -- tick up to three hours ahead by the wall clock is tried first, and taken if its instant has come.
-    FOREACH ahead IN ARRAY CASE WHEN by_the_hour THEN ARRAY[interval '0'] ELSE ARRAY[interval '3 hours', '0'] END LOOP
-        shown := latest AT TIME ZONE zone + ahead;
-        due := CASE WHEN months = 0 THEN date_bin(every, shown, origin)
-                    ELSE origin + make_interval(months =>
-                        (floor(((extract(year FROM shown) + (extract(year FROM shown) < 0)::int -- there is no year 0
-                                 - 2001) * 12 + extract(month FROM shown) - 1) / months) * months)::int) END;
-        -- `tick` becomes the instant at which the wall clock shows `due`. By the hour, this is right if the clock was
-        -- not changed between that instant and `latest`. Otherwise it is counted from half a day before `due` (this
-        -- finds the first of two such instants) or, if that is wrong, half a day after it. Each is right without a
-        -- change in between.
-        IF by_the_hour THEN
-            changed := latest;
-            tick := latest - (shown - due);
-        ELSE
-            changed := (due - half_a_day) AT TIME ZONE zone + half_a_day;
-            tick := changed;
-            IF tick AT TIME ZONE zone <> due THEN
-                tick := (due + half_a_day) AT TIME ZONE zone - half_a_day;
+    latest := at;
+    IF looks_ahead THEN
+        latest := at + LEAST(every / 2, interval '30 seconds');
+    END IF;
+    shown := latest AT TIME ZONE zone;
+    bound := shown;
+    each := CASE WHEN expression IS NULL THEN every < interval '1 day' ELSE expression[6] = 'each' END;
+    is_recent := each;
+    LOOP
+        IF NOT is_recent AND put_back IS NULL THEN
+            -- In the hour that the clock shows again, there may have been a tick at a time that is later by the wall
+            -- clock. So the search begins as much later as the clock has just been put back.
+            put_back := a_day - (shown - (latest - a_day) AT TIME ZONE zone);
+            IF put_back > interval '0' AND (latest - put_back) AT TIME ZONE zone <> shown - put_back THEN
+                bound := shown + put_back;
             END IF;
         END IF;
-        IF tick AT TIME ZONE zone <> due THEN
-            -- The clock was changed after `tick`, but no later than `changed`, at a whole second. Bisection makes
-            -- `changed` the first second of the new time.
-            DECLARE
-                before timestamptz := date_trunc('second', tick);
-                middle timestamptz;
-                unchanged timestamp; -- what the clock would have shown at `changed`
-            BEGIN
-                changed := date_trunc('second', changed);
-                WHILE changed - before > interval '1 second' LOOP
-                    middle := before + date_trunc('second', (changed - before) / 2);
-                    IF changed - middle = changed AT TIME ZONE zone - middle AT TIME ZONE zone THEN
-                        changed := middle;
-                    ELSE
-                        before := middle;
-                    END IF;
-                END LOOP;
-                unchanged := (changed - interval '1 second') AT TIME ZONE zone + interval '1 second';
-                -- A tick that was skipped is due at the instant of the change. Otherwise the latest tick is the last
-                -- one before the change, by the time that the clock showed until then.
-                tick := CASE WHEN due >= unchanged THEN changed
-                             ELSE changed
-                                  - (unchanged - date_bin(every, unchanged - interval '1 microsecond', origin)) END;
-            END;
+
+        -- `due` becomes the latest time of the schedule that is not after `bound`.
+        IF expression IS NOT NULL THEN
+            month := date_trunc('month', bound);
+            day := date_part('day', bound);
+            minute := length(rtrim(left(expression[1], (date_part('hour', bound) * 60
+                                                        + date_part('minute', bound))::int + 1), '0'));
+            IF minute = 0 THEN -- there is none on that day
+                day := day - 1;
+            END IF;
+            <<search>> LOOP
+                IF substr(expression[3], date_part('month', month)::int, 1) = '1' THEN
+                    last_day := date_part('day', month + interval '1 month -1 day');
+                    first_weekday := date_part('dow', month);
+                    day := LEAST(day, last_day);
+                    WHILE day > 0 LOOP
+                        in_month := substr(expression[2], day, 1) = '1'
+                                    OR day = last_day AND right(expression[2], 1) = '1';
+                        in_week := substr(expression[4], (day - 1) / 7 * 7 + (first_weekday + day - 1) % 7 + 1, 1) = '1';
+                        EXIT search WHEN CASE expression[5] WHEN 'or' THEN in_month OR in_week
+                                                            ELSE in_month AND in_week END;
+                        day := day - 1;
+                    END LOOP;
+                END IF;
+                month := month - interval '1 month';
+                day := 31;
+                IF month < bound - interval '481 months' THEN
+                    RAISE invalid_parameter_value
+                        USING MESSAGE = format('schedule "%s" never comes', schedule),
+                              DETAIL = 'There is no such day in 40 years.';
+                END IF;
+            END LOOP;
+            due := month + make_interval(days => day - 1);
+            IF due <> date_trunc('day', bound) THEN
+                minute := length(rtrim(expression[1], '0'));
+            END IF;
+            due := due + make_interval(mins => minute - 1);
+        ELSIF months = 0 THEN
+            due := date_bin(every, bound, origin);
+        ELSE
+            due := origin + make_interval(months =>
+                (floor(((extract(year FROM bound) + (extract(year FROM bound) < 0)::int -- there is no year 0
+                         - 2001) * 12 + extract(month FROM bound) - 1) / months) * months)::int);
+        END IF;
+
+        IF is_recent THEN
+            tick := latest - (shown - due);
+            EXIT WHEN shown - due < a_day AND tick AT TIME ZONE zone = due;
+            is_recent := false;
+            CONTINUE;
+        END IF;
+        -- `tick` becomes the instant at which the wall clock shows `due`. Counted from the day before, it is the first of
+        -- two such instants, and wrong if the clock has been changed in between. PostgreSQL finds the second of two, and
+        -- for a time that is skipped one after the change.
+        tick := (due - a_day) AT TIME ZONE zone + a_day;
+        IF each OR tick AT TIME ZONE zone <> due THEN
+            changed := due AT TIME ZONE zone;
+            skipped := changed AT TIME ZONE zone - due;
+            IF skipped <> interval '0' THEN
+                -- Due at the instant of the change, which is at a whole second. Bisection makes `changed` the first
+                -- second of the new time.
+                DECLARE
+                    before timestamptz := date_trunc('second', changed - skipped);
+                    middle timestamptz;
+                BEGIN
+                    changed := date_trunc('second', changed);
+                    WHILE changed - before > interval '1 second' LOOP
+                        middle := before + date_trunc('second', (changed - before) / 2);
+                        IF changed - middle = changed AT TIME ZONE zone - middle AT TIME ZONE zone THEN
+                            changed := middle;
+                        ELSE
+                            before := middle;
+                        END IF;
+                    END LOOP;
+                END;
+                tick := changed;
+                -- Only an expression can name a time of day on a date that does not exist.
+                IF expression IS NOT NULL AND NOT each
+                   AND date_trunc('day', due) + a_day <= tick AT TIME ZONE zone
+                   AND date_trunc('day', due) >= tick AT TIME ZONE zone - skipped THEN
+                    bound := date_trunc('day', due) - interval '1 microsecond';
+                    CONTINUE;
+                END IF;
+            ELSIF changed <= latest OR tick AT TIME ZONE zone <> due THEN
+                tick := changed;
+            END IF;
         END IF;
         EXIT WHEN tick <= latest;
+        bound := due - interval '1 microsecond';
     END LOOP;
     RETURN tick;
 END
 $$;
 
--- The ticks in ascending order, of which shedlock_ticks finds no more than 100,001; or an error.
-CREATE OR REPLACE FUNCTION shedlock_list_ticks(every interval, since timestamptz, zone text, ticks timestamptz[])
-    RETURNS SETOF timestamptz
+-- The schedule is an interval.
+CREATE OR REPLACE FUNCTION shedlock_tick(
+    every interval,
+    zone text DEFAULT 'UTC',
+    at timestamptz DEFAULT pg_catalog.clock_timestamp()
+) RETURNS timestamptz
+    LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT shedlock_find_tick(every, NULL::pg_catalog.text, NULL::pg_catalog.text[], zone COLLATE pg_catalog."C", at,
+                              true);
+END;
+
+-- The schedule is an interval or a crontab expression.
+CREATE OR REPLACE FUNCTION shedlock_tick(
+    schedule text,
+    zone text DEFAULT 'UTC',
+    at timestamptz DEFAULT pg_catalog.clock_timestamp()
+) RETURNS timestamptz
+    LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT shedlock_find_tick(NULL::pg_catalog.interval, schedule COLLATE pg_catalog."C",
+                              shedlock_read_schedule(schedule COLLATE pg_catalog."C"), zone COLLATE pg_catalog."C", at,
+                              true);
+END;
+
+-- The ticks in ascending order, of which shedlock_list_ticks finds no more than 100,001; or an error.
+CREATE OR REPLACE FUNCTION shedlock_sort_ticks(since timestamptz, ticks timestamptz[]) RETURNS SETOF timestamptz
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF every IS NULL OR since IS NULL OR zone IS NULL THEN
-        RAISE null_value_not_allowed
-            USING MESSAGE = CASE WHEN every IS NULL THEN 'every' WHEN since IS NULL THEN 'since' ELSE 'zone' END
-                         || ' must not be NULL';
+    IF since IS NULL THEN
+        RAISE null_value_not_allowed USING MESSAGE = 'since must not be NULL';
     ELSIF NOT isfinite(since) THEN
         RAISE invalid_parameter_value USING MESSAGE = 'since must be finite';
     END IF;
     IF cardinality(ticks) > 100000 THEN
         RAISE program_limit_exceeded USING MESSAGE = 'there are more than 100000 ticks after since',
-            HINT = 'Choose a later since, or a longer every.';
+            HINT = 'Choose a later since, or a schedule with fewer ticks.';
     END IF;
     RETURN QUERY SELECT t FROM unnest(ticks) t ORDER BY t;
 END
 $$;
 
--- shedlock_tick looks ahead by half of every, or 30 seconds. So at a tick minus that and a microsecond it gives the
--- previous tick. With a body of this kind PostgreSQL stores what the names mean now.
+CREATE OR REPLACE FUNCTION shedlock_list_ticks(
+    every interval,
+    schedule text,
+    expression text[],
+    since timestamptz,
+    zone text
+) RETURNS SETOF timestamptz
+    LANGUAGE sql VOLATILE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT t.tick FROM shedlock_sort_ticks(since, ARRAY(
+        WITH RECURSIVE past (tick) AS (
+            SELECT shedlock_find_tick(every, schedule, expression, zone, pg_catalog.clock_timestamp(), true)
+            UNION ALL
+            SELECT shedlock_find_tick(every, schedule, expression, zone,
+                                      tick OPERATOR(pg_catalog.-) '1 microsecond'::pg_catalog.interval, false)
+              FROM past WHERE tick OPERATOR(pg_catalog.>) since AND pg_catalog.isfinite(since))
+        SELECT tick FROM past WHERE tick OPERATOR(pg_catalog.>) since LIMIT 100001)) t (tick);
+END;
+
 CREATE OR REPLACE FUNCTION shedlock_ticks(every interval, since timestamptz, zone text DEFAULT 'UTC')
     RETURNS SETOF timestamptz
     LANGUAGE sql VOLATILE PARALLEL SAFE
 BEGIN ATOMIC
-    SELECT t.tick FROM shedlock_list_ticks(every, since, zone, ARRAY(
-        WITH RECURSIVE past (tick) AS (
-            SELECT shedlock_tick(every, zone, pg_catalog.clock_timestamp())
-            UNION ALL
-            SELECT shedlock_tick(every, zone,
-                tick OPERATOR(pg_catalog.-) LEAST(every OPERATOR(pg_catalog./) '2'::pg_catalog.float8,
-                                                  '30 seconds'::pg_catalog.interval)
-                     OPERATOR(pg_catalog.-) '1 microsecond'::pg_catalog.interval)
-              FROM past WHERE tick OPERATOR(pg_catalog.>) since AND pg_catalog.isfinite(since))
-        SELECT tick FROM past WHERE tick OPERATOR(pg_catalog.>) since LIMIT 100001)) t (tick);
+    SELECT t.tick FROM shedlock_list_ticks(every, NULL::pg_catalog.text, NULL::pg_catalog.text[], since,
+                                           zone COLLATE pg_catalog."C") t (tick);
+END;
+
+CREATE OR REPLACE FUNCTION shedlock_ticks(schedule text, since timestamptz, zone text DEFAULT 'UTC')
+    RETURNS SETOF timestamptz
+    LANGUAGE sql VOLATILE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT t.tick FROM shedlock_list_ticks(NULL::pg_catalog.interval, schedule COLLATE pg_catalog."C",
+                                           shedlock_read_schedule(schedule COLLATE pg_catalog."C"), since,
+                                           zone COLLATE pg_catalog."C") t (tick);
 END;
 
 -- end: Ticks
@@ -3057,7 +3282,7 @@ CREATE OR REPLACE FUNCTION shedlock__change_rights(grants boolean, role text, ad
 DECLARE
     home CONSTANT regnamespace := '@extschema@';
 -- shared: Names
-    ours CONSTANT text := '^shedlock_(_.*|(acquire|extend|release|guard|complete)(_token)?|wait_any|end_wait|not_due|(list_)?ticks?|run(_check|_begin|_guard|_tick|_end|_failed)?'
+    ours CONSTANT text := '^shedlock_(_.*|(acquire|extend|release|guard|complete)(_token)?|wait_any|end_wait|not_due|((find|list|sort)_)?ticks?|read_schedule|run(_check|_begin|_guard|_tick|_end|_failed)?'
         '|force_release|forget|pause|resume|rows|locks|session_alive|stats_rows|stats_reset|protect(_row)?|doctor|findings|inspect|grant|revoke|after_pg_upgrade|raise|version)$';
 -- end: Names
     role_id CONSTANT oid := CASE role WHEN 'public' THEN 0 ELSE to_regrole(quote_ident(role)) END;
@@ -3071,7 +3296,7 @@ DECLARE
                        p.pronamespace AS schema_id, p.proowner AS owner, p.proacl AS acl,
                        CASE WHEN p.proname ~ '^shedlock_(force_release|forget|pause|resume|protect(_row)?|stats_reset|grant|revoke|after_pg_upgrade)$' THEN 'administrators'
                             -- The views call functions with the rights of the role that reads them.
-                            WHEN p.proname ~ '^shedlock_(rows|locks|session_alive|stats_rows|inspect|version|(list_)?ticks?|doctor|findings)$' THEN 'readers'
+                            WHEN p.proname ~ '^shedlock_(rows|locks|session_alive|stats_rows|inspect|version|((find|list|sort)_)?ticks?|read_schedule|doctor|findings)$' THEN 'readers'
                             ELSE 'users' END AS audience
                   FROM pg_proc p
                  WHERE (p.pronamespace, p.proowner) = (%1$s, %2$s) AND p.proname ~ %3$L AND NOT starts_with(p.proname, 'shedlock__')
@@ -3254,15 +3479,23 @@ BEGIN
         ('shedlock_complete_token',
          'Completes the acquisition that has this token, as shedlock_complete does for a session.'),
         ('shedlock_tick',
-         'The instant of a schedule that is due now: the latest one that is not after at + min(every / 2, 30 seconds). '
-         'every is whole months, whole days, or hours and smaller units, all counted from midnight of Monday 1 January '
-         '2001 in zone. Months and days begin at midnight, only once if the clock shows midnight twice. Hours and '
-         'smaller units follow the wall clock of zone: a time that it shows twice has two ticks, and a time that it '
-         'skips is due at the instant of the change.'),
+         'The instant of a schedule that is due now: the latest one that is not after at + 30 seconds, or at + every / 2 '
+         'if that is less. A schedule is an interval or a crontab expression. An interval is whole months, whole days, '
+         'or hours and smaller units, all counted from midnight of Monday 1 January 2001 in zone. Months and days '
+         'begin at midnight, only once if the clock shows midnight twice. Hours and smaller units follow the wall '
+         'clock of zone: a time that it shows twice has two ticks, and a time that it skips is due at the instant of '
+         'the change. An expression (''30 2 * * mon-fri'') follows the wall clock, too, if its minute or hour begins '
+         'with *; otherwise each of its times comes once per day.'),
         ('shedlock_ticks',
          'The instants of a schedule after since, up to the one that is due now (see shedlock_tick), in ascending '
          'order: for a loop that catches up on missed runs. SQLSTATE 54000 if there are more than 100000.'),
+        ('shedlock_read_schedule',
+         'For shedlock_tick and shedlock_ticks.'),
+        ('shedlock_find_tick',
+         'For shedlock_tick and shedlock_ticks.'),
         ('shedlock_list_ticks',
+         'For shedlock_ticks.'),
+        ('shedlock_sort_ticks',
          'For shedlock_ticks.'),
         ('shedlock_run',
          'Runs a command under a lock: acquires and commits; then one transaction runs the command, guarded as by '

@@ -58,6 +58,7 @@ SELECT name, state, holder OPERATOR(pg_catalog.~) '^pg_regress/hostile|^released
        remaining OPERATOR(pg_catalog.>) '1 s'::pg_catalog.interval AS remaining
   FROM regress_target.shedlock_locks ORDER BY name COLLATE pg_catalog."C" USING OPERATOR(pg_catalog.<);
 SELECT regress_target.shedlock_tick('50 min', 'Europe/Berlin', '2023-03-26 01:05Z'),
+       regress_target.shedlock_tick('30 2 1,L * mon#1,sun#5', 'Europe/Berlin', '2023-03-26 12:00Z'),
        regress_target.shedlock_tick('1 month', 'America/Asuncion', '2023-10-01 04:00Z');
 SELECT pg_catalog.count(*) OPERATOR(pg_catalog.>) 0::pg_catalog.int8 AS counted FROM regress_target.shedlock_stats;
 SELECT regress_target.shedlock_stats_reset();

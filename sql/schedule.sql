@@ -165,9 +165,10 @@ EXCEPTION WHEN OTHERS THEN
     RETURN concat_ws(' | ', SQLSTATE || ': ' || SQLERRM, nullif(hint, ''));
 END $$;
 SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
-    $$(NULL)$$, $$('1 hour', NULL)$$, $$('1 hour', 'UTC', NULL)$$,
-    $$('0')$$, $$('-1 hour')$$, $$('-1 month')$$, $$('1 month -31 days')$$,
-    $$('1 month 1 day')$$, $$('1 month 1 hour')$$, $$('1 year -1 us')$$, $$('1 day 12 hours')$$, $$('2 days -1 s')$$,
+    $$(every => NULL)$$, $$('1 hour', NULL)$$, $$('1 hour', 'UTC', NULL)$$,
+    $$(every => '0')$$, $$(every => '-1 hour')$$, $$(every => '-1 month')$$, $$(every => '1 month -31 days')$$,
+    $$(every => '1 month 1 day')$$, $$(every => '1 month 1 hour')$$, $$(every => '1 year -1 us')$$,
+    $$(every => '1 day 12 hours')$$, $$(every => '2 days -1 s')$$,
     $$('1 hour', '')$$, $$('1 hour', 'Europe/Atlantis')$$,
     $$('1 hour', at => 'infinity')$$, $$('1 hour', at => '-infinity')$$, $$('1 hour', at => '294276-12-31 23:59:30Z')$$
 ]) c;

@@ -127,7 +127,10 @@ like(answer('before', 'SELECT severity, finding FROM defaults.shedlock_doctor()'
 my @surface = map { [ /^(\S+) (.*\S)/s ] } split /\n(?!\t)/, <<'SQL';
 ok SELECT @.shedlock_version()
 ok SELECT @.shedlock_tick('1 h'::interval, 'UTC'::text, clock_timestamp())
+ok SELECT @.shedlock_tick('1 h'::text, 'UTC'::text, clock_timestamp()),
+	@.shedlock_tick('30 2 1,L * mon#1'::text, 'Europe/Berlin'::text, '2023-03-26 12:00Z'::timestamptz)
 ok SELECT count(*) FROM @.shedlock_ticks('1 h'::interval, clock_timestamp() - '3 h'::interval, 'UTC'::text)
+ok SELECT count(*) FROM @.shedlock_ticks('*/30 * * * *'::text, clock_timestamp() - '3 h'::interval, 'UTC'::text)
 ok SELECT @.shedlock_acquire('a'::text, '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false, false)
 ok SELECT @.shedlock_acquire('a'::text, '1 h'::interval, '0'::interval, '30 ms'::interval, clock_timestamp(), true,
 	false)
@@ -203,6 +206,8 @@ ok SELECT @.shedlock_revoke('app'::text, true, true)
 22004 SELECT @.shedlock_release('e'::text, NULL::boolean)
 22004 SELECT @.shedlock_release_token('e'::text, NULL::bigint, true, false)
 22004 SELECT @.shedlock_ticks('1 h'::interval, NULL::timestamptz, 'UTC'::text)
+22004 SELECT @.shedlock_ticks('@daily'::text, NULL::timestamptz, 'UTC'::text)
+22023 SELECT @.shedlock_tick('0 25 * * *'::text, 'UTC'::text, clock_timestamp())
 22004 SELECT @.shedlock_forget(NULL::text)
 22004 SELECT @.shedlock_pause(NULL::text, NULL::text, '0'::interval)
 22004 SELECT @.shedlock_pause('e'::text, NULL::text, NULL::interval)

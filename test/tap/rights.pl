@@ -325,7 +325,7 @@ my @as_caller = (on_error_stop => 0, extra_params => [ '-U', 'caller', '-v', 'VE
 my ($old, $new) = map { $node->background_psql('portable', @as_caller) } 1 .. 2;
 $old->query($_) for @calls;
 my $refused = qr/ERROR:  55000: the functions of shedlock are no longer in schema s, for which they were written/;
-my $reads_nothing = qr/shedlock_(tick|ticks|list_ticks|session_alive|version|wait_any|end_wait
+my $reads_nothing = qr/shedlock_(((find|list|sort)_)?ticks?|read_schedule|session_alive|version|wait_any|end_wait
 	|doctor|findings|inspect|raise|stats\w*|protect_row)\b/x;
 $node->safe_psql('portable', "ALTER SCHEMA s RENAME TO moved; SET ROLE thief; CREATE SCHEMA s; CALL lab.plant('s')");
 for my $session ([ 'an old session', $old ], [ 'a new one', $new ])
