@@ -18,7 +18,7 @@ struct acquire_result {
     enum class outcomes {
         granted,
         refused,
-        refused_for_good, // this tick is not due any more
+        refused_for_good, // this tick is not due any more, or it is too late for it
         changed,          // look again
     };
     outcomes outcome;
@@ -72,12 +72,12 @@ acquire_result availability_of_all(const row_finder &table, std::span<const seen
     std::optional<instant> latest_previous;
     std::optional<retry_hint> held;
     for (size_t i = 0; i < all.size(); i++) {
-        if (all[i].state == seen_row::states::absent)
-            continue;
-        const auto times = table.lease_of(all[i], now);
-        const auto past = request.asked.tick ? table.history_of(all[i]) : history{};
+        const bool is_absent = all[i].state == seen_row::states::absent;
+        const auto times = is_absent ? lease{never, never, {}} : table.lease_of(all[i], now);
+        const auto past = request.asked.tick && !is_absent ? table.history_of(all[i]) : history{};
         switch (availability_of(times, now, request.asked, past)) {
         case availability::not_due:
+        case availability::late:
             return not_granted(outcomes::refused_for_good);
         case availability::taken:
             if (!held || held->lease_ends < times.lock_until)
@@ -216,9 +216,19 @@ void sleep_before_retry(const retry_hint &hint, backoff &delays, const acquire_r
     }
 }
 
-// Joins the queues and tries until the lock is granted, until it cannot be granted any more, or until the time is over.
-acquire_result wait_to_acquire(Oid function, const acquire_request &request, const owner &who, const stopwatch &watch)
+// A wait is over, at the latest, when it is too late for the tick.
+duration time_to_wait(const acquire_request &request, const stopwatch &watch)
 {
+    if (!request.asked.start_within)
+        return request.wait;
+    const auto left = *request.asked.tick + *request.asked.start_within - pg::clock_now();
+    return std::min(request.wait, watch.elapsed() + std::max(left, duration::zero()));
+}
+
+// Joins the queues and tries until the lock is granted, until it cannot be granted any more, or until the time is over.
+acquire_result wait_to_acquire(Oid function, acquire_request request, const owner &who, const stopwatch &watch)
+{
+    request.wait = time_to_wait(request, watch);
     const MemoryContext caller = CurrentMemoryContext;
     const MemoryContext scratch = AllocSetContextCreate(caller, "shedlock wait", ALLOCSET_DEFAULT_SIZES);
     const size_t count = request.names.size();
@@ -249,13 +259,11 @@ const char *why_not_due(Oid function, const lock_name &name, const tick_request 
 {
     lock_table table = lock_table::open(function);
     auto seen = table.look(name);
-    bool had_run = false;
-    if (seen.state != seen_row::states::absent)
-        had_run =
-            availability_of(seen.times(), pg::clock_now(), asked, table.history_of(seen)) == availability::not_due;
+    const auto past = seen.state == seen_row::states::absent ? history{} : table.history_of(seen);
+    const auto found = availability_of(seen.times(), pg::clock_now(), asked, past);
     table.unpin(seen);
     table.close(false);
-    return had_run ? "had run" : nullptr;
+    return found == availability::not_due ? "had run" : found == availability::late ? "late" : nullptr;
 }
 
 std::optional<instant> acquire(Oid function, const acquire_request &request, const owner &who)

@@ -13,7 +13,7 @@ struct owner {
     bool ends_with_session = false;
 };
 
-// Why an acquire is refused for good, in a word or two: "had run". Null if it is not.
+// Why an acquire is refused for good: "had run" or "late". Null if it is not.
 const char *why_not_due(Oid function, const lock_name &name, const tick_request &asked);
 
 // Returns the token of the new acquisition, or nothing if it was refused. Without a wait it never waits for another

@@ -229,12 +229,28 @@ acquire_request arguments::acquire(lock_names names)
 
 tick_request arguments::asked()
 {
-    tick_request asked{tick(), false};
+    tick_request asked{tick()};
     asked.retry = flag("retry");
     if (asked.retry && !asked.tick)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("retry needs a tick"),
                         errhint("It means that a tick is still due when its last run was not done.")));
+    asked.start_within = start_within(asked.tick);
     return asked;
+}
+
+std::optional<duration> arguments::start_within(const std::optional<instant> &tick)
+{
+    FunctionCallInfo fcinfo = fcinfo_;
+    const int argument = next("start_within");
+    if (PG_ARGISNULL(argument))
+        return std::nullopt;
+    const auto start_within = to_duration(PG_GETARG_INTERVAL_P(argument), "start_within");
+    if (start_within <= duration::zero())
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("start_within must be positive")));
+    if (!tick)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("start_within needs a tick"),
+                        errhint("It is how long after its tick a run may begin.")));
+    return start_within;
 }
 
 extend_request arguments::extend(lock_names names)

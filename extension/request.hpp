@@ -46,7 +46,7 @@ public:
     lock_names names();                  // name text[]. 22004, 2202E, 22023, 54000
     lock_names stored_name();            // text that a table may contain, even if it is empty. 22004
     acquire_request acquire(lock_names); // at_most, at_least, wait, then as asked(). 22004, 22023, 22008
-    tick_request asked();                // tick, retry. 22004, 22023
+    tick_request asked();                // tick, retry, start_within. 22004, 22023, 22008
     extend_request extend(lock_names);   // at_most, at_least. 22004, 22023, 22008
     // names, which, wait, wait_id. The wait ends well before a statement_timeout. 22004, 22023, 2202E, 22008, 54000
     wait_request waiters();
@@ -64,6 +64,7 @@ private:
     duration at_least(int argument, duration at_most);
     std::span<Datum> array(const char *name, Oid type);
     std::optional<instant> tick();
+    std::optional<duration> start_within(const std::optional<instant> &tick);
 
     FunctionCallInfo fcinfo_;
     int next_ = 0;

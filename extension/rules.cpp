@@ -35,6 +35,8 @@ availability availability_of(const lease &current, instant now, const tick_reque
         const bool is_past = asked.tick < past.last_tick || (asked.tick == past.last_tick && !asked.retry);
         if (is_done || is_past)
             return availability::not_due;
+        if (asked.start_within && now > *asked.tick + *asked.start_within)
+            return availability::late;
     }
     return current.lock_until > now ? availability::taken : availability::free;
 }

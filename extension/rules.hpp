@@ -63,9 +63,11 @@ struct row {
 };
 
 // The instant of the schedule that an acquire is for, if any. With retry it is still due if its last run was not done.
+// With start_within it is due no longer than that.
 struct tick_request {
     std::optional<instant> tick;
-    bool retry;
+    bool retry = false;
+    std::optional<duration> start_within{};
 };
 
 // By what a caller is recognised as the owner of an acquisition: its session, a token, or, in shedlock_run, both.
@@ -77,7 +79,8 @@ struct identity {
 enum class availability {
     free,
     taken,   // a holder has it, or its at_least has not passed
-    not_due, // taken or free: this tick is not due any more, so waiting is useless
+    not_due, // taken or free: this tick had its run, so waiting is useless
+    late,    // taken or free: its start_within has passed, so waiting is useless
 };
 
 // What has become of the acquisition that a caller says it owns.
@@ -90,7 +93,8 @@ enum class acquisition_state {
 };
 
 // A lock is held while lock_until > now; if they are equal it is free. A tick is due if it is later than the last one
-// that is done and later than the last one that was acquired; with retry, also if it is the one that was acquired.
+// that is done and later than the last one that was acquired; with retry, also if it is the one that was acquired. That
+// it had its run is said before that it is late: a caller who does not know how its commit ended asks again.
 availability availability_of(const lease &current, instant now, const tick_request &asked = {},
                              const history &past = {});
 

@@ -221,7 +221,7 @@ DECLARE
     usual CONSTANT text := $text$IF name COLLATE "default" <> '' AND at_most >= interval '1 ms'
        AND interval_send(at_most) LIKE decode('005f5f5f5f5f5f5f00005f5f00000000', 'hex')
        AND interval_send(at_least) = interval_send('0') AND interval_send(wait) = interval_send('0')
-       AND tick IS NULL AND NOT retry AND NOT ends_with_session THEN
+       AND tick IS NULL AND NOT retry AND start_within IS NULL AND NOT ends_with_session THEN
         DECLARE
             -- name COLLATE "default" in the queries would not find the index
             lock_name CONSTANT text COLLATE "default" := name;
@@ -248,7 +248,7 @@ DECLARE
                             RETURN @granted@;
                         ELSIF is_exact IS NULL THEN -- the row stays locked (see shedlock__try)
                             token := @extschema@.shedlock__acquire(ARRAY[lock_name], at_most, at_least, wait, tick,
-                                retry, @kind@::text, holder);
+                                retry, start_within, @kind@::text, holder);
                             is_exact := true;
                             IF token IS NOT NULL THEN
                                 RETURN @granted@;
@@ -563,6 +563,21 @@ BEGIN
             HINT = 'It means that a tick is still due when its last run was not done.';
     END IF;
     RETURN tick AT TIME ZONE 'UTC';
+END
+$$;
+
+-- Until when a run for the tick may begin. NULL: at any time.
+CREATE OR REPLACE FUNCTION shedlock__start_by(asked_tick timestamp, start_within interval) RETURNS timestamp
+    LANGUAGE plpgsql AS $$
+BEGIN
+    start_within := @extschema@.shedlock__span(start_within, 'start_within'::text);
+    IF start_within <= interval '0' THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'start_within must be positive';
+    ELSIF start_within IS NOT NULL AND asked_tick IS NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'start_within needs a tick',
+            HINT = 'It is how long after its tick a run may begin.';
+    END IF;
+    RETURN asked_tick + start_within;
 END
 $$;
 
@@ -1095,9 +1110,10 @@ BEGIN
 END
 $$;
 
--- Tries once to acquire. The token is NULL if it was refused; for_good says that this tick is not due any more.
+-- Tries once to acquire. The token is NULL if it was refused; for_good says that this tick is not due any more, or that
+-- it is too late for it.
 CREATE OR REPLACE FUNCTION shedlock__try(names text[], at_most interval, at_least interval, asked_tick timestamp,
-                                         retry boolean, kind text, holder text,
+                                         retry boolean, start_by timestamp, kind text, holder text,
                                          OUT token bigint, OUT for_good boolean)
     LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
@@ -1107,13 +1123,13 @@ DECLARE
     seized @extschema@.shedlock__row[];
     may_be_usual boolean;
 BEGIN
-    for_good := false;
     IF cardinality(names) > 1 THEN -- that one of them is held must not hide that another one can never be
         PERFORM @extschema@.shedlock__require_storable(n) FROM unnest(names) n
           WHERE NOT EXISTS (SELECT FROM @extschema@.shedlock s WHERE s.name = n);
     END IF;
     -- Look first, so that a refused caller has not locked or written anything.
     now := clock_timestamp() AT TIME ZONE 'UTC';
+    for_good := COALESCE(now > start_by, false);
     FOR seen IN SELECT @columns@
                   FROM @extschema@.shedlock s WHERE s.name = ANY (names) LOOP
         for_good := for_good OR @extschema@.shedlock__is_not_due(seen, asked_tick, retry);
@@ -1123,7 +1139,8 @@ BEGIN
     END LOOP;
 
     -- pg_dist_local_group exists only with Citus.
-    may_be_usual := cardinality(names) = 1 AND kind <> '*' AND to_regclass('pg_catalog.pg_dist_local_group') IS NULL;
+    may_be_usual := cardinality(names) = 1 AND kind <> '*' AND start_by IS NULL
+        AND to_regclass('pg_catalog.pg_dist_local_group') IS NULL;
     LOOP
         -- A refusal gives back at once what it has locked or inserted; SL0NO never leaves this block. The row stays
         -- locked until we have decided. If we gave it back in between, another session could take the lock, and we
@@ -1150,6 +1167,7 @@ BEGIN
 
             -- Read the clock now that we have locked all rows.
             now := clock_timestamp() AT TIME ZONE 'UTC';
+            for_good := COALESCE(now > start_by, false);
             FOREACH seen IN ARRAY seized LOOP
                 for_good := for_good OR @extschema@.shedlock__is_not_due(seen, asked_tick, retry);
                 IF for_good OR @extschema@.shedlock__lasts_until(seen, now) > now THEN
@@ -1182,8 +1200,8 @@ BEGIN
 END
 $$;
 
--- The time now, raised above every locked_at that it replaces. It must not equal a tick of the rows: last_done_tick = the
--- token says that the acquisition was done.
+-- The time now, raised above every locked_at that it replaces. It must not equal a tick of the rows: a last_done_tick
+-- that is the token says that the acquisition was done.
 CREATE OR REPLACE FUNCTION shedlock__new_token(now timestamp, previous timestamp, ticks timestamp[], unit interval)
     RETURNS timestamp
     LANGUAGE plpgsql IMMUTABLE AS $$
@@ -1200,17 +1218,18 @@ BEGIN
 END
 $$;
 
--- Tries until `wait` is over. In REPEATABLE READ and above it does not see a release, only the end of the lease.
+-- Tries until `wait` is over, or until it is too late. In REPEATABLE READ and above it does not see a release, only the
+-- end of the lease.
 CREATE OR REPLACE FUNCTION shedlock__try_for(names text[], at_most interval, at_least interval, wait interval,
-                                             asked_tick timestamp, retry boolean, kind text, holder text)
-    RETURNS bigint
+                                             asked_tick timestamp, retry boolean, start_by timestamp, kind text,
+                                             holder text) RETURNS bigint
     LANGUAGE plpgsql AS $$
 DECLARE
-    until CONSTANT timestamptz := clock_timestamp() + wait;
+    until CONSTANT timestamptz := LEAST(clock_timestamp() + wait, start_by AT TIME ZONE 'UTC');
     attempt record;
 BEGIN
     LOOP
-        attempt := @extschema@.shedlock__try(names, at_most, at_least, asked_tick, retry, kind, holder);
+        attempt := @extschema@.shedlock__try(names, at_most, at_least, asked_tick, retry, start_by, kind, holder);
         EXIT WHEN attempt.token IS NOT NULL OR attempt.for_good OR clock_timestamp() >= until;
         -- Random, so that waiters do not look in lockstep.
         PERFORM pg_sleep(LEAST(0.025 * (1 + random()), extract(epoch FROM until - clock_timestamp())));
@@ -1221,24 +1240,28 @@ $$;
 
 -- The kind is NULL if ends_with_session was NULL.
 CREATE OR REPLACE FUNCTION shedlock__acquire(names text[], at_most interval, at_least interval, wait interval,
-                                             tick timestamptz, retry boolean, kind text, holder text) RETURNS bigint
+                                             tick timestamptz, retry boolean, start_within interval, kind text,
+                                             holder text) RETURNS bigint
     LANGUAGE plpgsql AS $$
 DECLARE
     asked_tick timestamp;
+    start_by timestamp;
 BEGIN
     at_most := @extschema@.shedlock__at_most(at_most);
     -- The defaults need no check and no wait, which would be a third of what a refusal costs.
     IF interval_send(at_least) = interval_send('0') AND interval_send(wait) = interval_send('0')
-       AND tick IS NULL AND NOT retry AND kind IS NOT NULL THEN
-        RETURN (@extschema@.shedlock__try(names, at_most, interval '0', NULL::timestamp, false, kind, holder)).token;
+       AND tick IS NULL AND NOT retry AND start_within IS NULL AND kind IS NOT NULL THEN
+        RETURN (@extschema@.shedlock__try(names, at_most, interval '0', NULL::timestamp, false, NULL::timestamp, kind,
+                                          holder)).token;
     END IF;
     PERFORM @extschema@.shedlock__require(at_least IS NOT NULL, 'at_least'::text,
         'An at_least of ''0'' frees the lock as soon as it is released.'::text);
     at_least := @extschema@.shedlock__at_least(at_least, at_most);
     wait := @extschema@.shedlock__wait(wait);
     asked_tick := @extschema@.shedlock__tick(tick, retry);
+    start_by := @extschema@.shedlock__start_by(asked_tick, start_within);
     PERFORM @extschema@.shedlock__require(kind IS NOT NULL, 'ends_with_session'::text, ''::text);
-    RETURN @extschema@.shedlock__try_for(names, at_most, at_least, wait, asked_tick, retry, kind, holder);
+    RETURN @extschema@.shedlock__try_for(names, at_most, at_least, wait, asked_tick, retry, start_by, kind, holder);
 END
 $$;
 
@@ -1249,6 +1272,7 @@ CREATE OR REPLACE FUNCTION shedlock_acquire(
     wait interval DEFAULT '0',
     tick timestamptz DEFAULT NULL,
     retry boolean DEFAULT false,
+    start_within interval DEFAULT NULL,
     ends_with_session boolean DEFAULT false
 ) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -1260,7 +1284,8 @@ BEGIN
     @usual_acquire@
     PERFORM @extschema@.shedlock__require_writable('shedlock_acquire'::text);
     RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__name(name COLLATE "default"), at_most, at_least, wait,
-        tick, retry, CASE WHEN ends_with_session THEN '!'::text WHEN NOT ends_with_session THEN ':'::text END,
+        tick, retry, start_within,
+        CASE WHEN ends_with_session THEN '!'::text WHEN NOT ends_with_session THEN ':'::text END,
         holder) IS NOT NULL;
 END
 $$;
@@ -1272,6 +1297,7 @@ CREATE OR REPLACE FUNCTION shedlock_acquire_token(
     wait interval DEFAULT '0',
     tick timestamptz DEFAULT NULL,
     retry boolean DEFAULT false,
+    start_within interval DEFAULT NULL,
     holder text DEFAULT NULL,
     ends_with_session boolean DEFAULT false
 ) RETURNS bigint
@@ -1282,7 +1308,8 @@ BEGIN
     @usual_acquire_token@
     PERFORM @extschema@.shedlock__require_writable('shedlock_acquire_token'::text);
     RETURN @extschema@.shedlock__acquire(@extschema@.shedlock__name(name COLLATE "default"), at_most, at_least, wait,
-        tick, retry, CASE WHEN ends_with_session THEN '&'::text WHEN NOT ends_with_session THEN '#'::text END,
+        tick, retry, start_within,
+        CASE WHEN ends_with_session THEN '&'::text WHEN NOT ends_with_session THEN '#'::text END,
         holder);
 END
 $$;
@@ -1295,18 +1322,23 @@ CREATE OR REPLACE FUNCTION shedlock_wait_any(names text[], which integer[], wait
 CREATE OR REPLACE FUNCTION shedlock_end_wait(wait_id bigint) RETURNS boolean
     LANGUAGE sql VOLATILE AS $$ SELECT false $$;
 
-CREATE OR REPLACE FUNCTION shedlock_not_due(name text, tick timestamptz, retry boolean) RETURNS text
+CREATE OR REPLACE FUNCTION shedlock_not_due(name text, tick timestamptz, retry boolean, start_within interval)
+    RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
     lock_name CONSTANT text COLLATE "default" := name;
+    asked_tick timestamp;
+    start_by timestamp;
     seen @extschema@.shedlock__row;
 BEGIN
     @here@
     PERFORM @extschema@.shedlock__require(name IS NOT NULL, 'name'::text, ''::text);
+    asked_tick := @extschema@.shedlock__tick(tick, retry);
+    start_by := @extschema@.shedlock__start_by(asked_tick, start_within);
     SELECT @columns@ INTO seen FROM @extschema@.shedlock s WHERE s.name = lock_name;
-    RETURN CASE WHEN @extschema@.shedlock__is_not_due(seen, @extschema@.shedlock__tick(tick, retry), retry)
-                THEN 'had run' END;
+    RETURN CASE WHEN @extschema@.shedlock__is_not_due(seen, asked_tick, retry) THEN 'had run'
+                WHEN clock_timestamp() AT TIME ZONE 'UTC' > start_by THEN 'late' END;
 END
 $$;
 
@@ -1798,7 +1830,8 @@ $$;
 
 -- For shedlock_run, which cannot run with its owner's rights, because then it could not commit.
 CREATE OR REPLACE FUNCTION shedlock_run_begin(name text, command text, at_most interval, at_least interval,
-                                              wait interval, tick timestamptz, retry boolean) RETURNS bigint
+                                              wait interval, tick timestamptz, retry boolean,
+                                              start_within interval) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     names text[] COLLATE "default";
@@ -1810,7 +1843,8 @@ BEGIN
     IF command COLLATE "default" ~ '^[[:space:]]*$' THEN
         RAISE invalid_parameter_value USING MESSAGE = 'command must not be empty';
     END IF;
-    RETURN @extschema@.shedlock__acquire(names, at_most, at_least, wait, tick, retry, '!'::text, NULL::text);
+    RETURN @extschema@.shedlock__acquire(names, at_most, at_least, wait, tick, retry, start_within, '!'::text,
+        NULL::text);
 END
 $$;
 
@@ -1884,6 +1918,7 @@ CREATE OR REPLACE PROCEDURE shedlock_run(
     wait interval DEFAULT '0',
     tick timestamptz DEFAULT NULL,
     retry boolean DEFAULT false,
+    start_within interval DEFAULT NULL,
     INOUT executed boolean DEFAULT NULL
 )
     LANGUAGE plpgsql AS $$
@@ -1904,7 +1939,8 @@ BEGIN
         PERFORM @extschema@.shedlock_run_check(SQLERRM);
     END;
     COMMIT;
-    token := @extschema@.shedlock_run_begin(name, command, at_most, at_least, wait, tick, retry);
+    token := @extschema@.shedlock_run_begin(name, command, at_most, at_least, wait, tick, retry,
+        start_within);
     executed := token IS NOT NULL;
     IF NOT executed THEN
         RETURN;
@@ -2080,7 +2116,7 @@ BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_pause'::text);
     PERFORM @extschema@.shedlock__require(name IS NOT NULL, 'name'::text, ''::text);
     RETURN @extschema@.shedlock__try_for(ARRAY[name COLLATE "default"], NULL::interval, NULL::interval,
-        @extschema@.shedlock__wait(wait), NULL::timestamp, false, '*'::text,
+        @extschema@.shedlock__wait(wait), NULL::timestamp, false, NULL::timestamp, '*'::text,
         'paused: ' || session_user || COALESCE(': ' || NULLIF(reason, ''), '')) IS NOT NULL;
 END
 $$;
@@ -3429,8 +3465,9 @@ BEGIN
          'Acquires a lock for this session: true, and the lock is held until it is released or at_most has passed; or '
          'false, and nothing was written. Never waits until another transaction has ended; with wait it tries again '
          'for that long. With a tick, it succeeds once for that instant of the schedule (see shedlock_tick); with '
-         'retry the tick is due again if its last run was not done. With ends_with_session the lease also ends with '
-         'this session, but not before at_least has passed.'),
+         'retry the tick is due again if its last run was not done, and with start_within no run for it begins later '
+         'than that after it. With ends_with_session the lease also ends with this session, but not before at_least '
+         'has passed.'),
         ('shedlock_acquire_token',
          'Acquires a lock and returns its token, with which any session can use the lock; NULL if it was refused. Each '
          'token of a name is greater than the one before. holder is any text, which the view shows, by default '
@@ -3445,8 +3482,8 @@ BEGIN
          'For the client library: ends the shedlock_wait_any with that wait_id, in any session. False if there is '
          'none.'),
         ('shedlock_not_due',
-         'For the client library: why an acquire with this tick is refused for good, in a word or two (had run). NULL if '
-         'it is not.'),
+         'For the client library: why an acquire with this tick is refused for good, had run or late. NULL if it is '
+         'not.'),
         ('shedlock_extend',
          'Extends a lock of this session, so that it lasts for at_most from now; at_least, if given, also counts from '
          'now. False, with a WARNING that says why, if this session does not have the lock or its lease is over; '

@@ -152,11 +152,15 @@ SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$shedlock_complete_token('{a}'::text[], NULL)$$
 ]) c;
 
--- retry, ends_with_session, done, nowait, on
+-- retry, start_within, ends_with_session, done, nowait, on
 SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$shedlock_acquire('a', '1 min', retry => true)$$,
     $$shedlock_acquire('a', '1 min', tick => now(), retry => NULL)$$,
     $$shedlock_acquire_token('{a}'::text[], '1 min', retry => true)$$,
+    $$shedlock_acquire('a', '1 min', start_within => '1 h')$$,
+    $$shedlock_acquire_token('{a}'::text[], '1 min', tick => now(), start_within => '0')$$,
+    $$shedlock_acquire('a', '1 min', tick => now(), start_within => '-1 h')$$,
+    $$shedlock_acquire('a', '1 min', tick => now(), start_within => '200000000 days')$$,
     $$shedlock_acquire('a', '1 min', ends_with_session => NULL)$$,
     $$shedlock_acquire('{a}'::text[], '1 min', ends_with_session => NULL)$$,
     $$shedlock_acquire_token('a', '1 min', ends_with_session => NULL)$$,
@@ -193,14 +197,14 @@ CREATE FUNCTION first_wrong(call text, names text[], good text[], bad text[]) RE
           FROM generate_series(1, cardinality(names)) i) c, attempt(c) said
      WHERE said !~ ('^22(004|023): ' || first || ' ')
 $f$;
-SELECT first_wrong('shedlock_acquire_token(%s, %s, %s, %s, %s, %s, NULL, %s)',
-    '{name,at_most,at_least,wait,tick,retry,ends_with_session}',
-    ARRAY['''a''::text', '''1 min''', '''0''', '''0''', 'now()', 'true', 'false'],
-    ARRAY['NULL::text', '''0''', 'NULL', 'NULL', 'now() + interval ''1 h''', 'NULL', 'NULL']);
-SELECT first_wrong('shedlock_acquire(%s, %s, %s, %s, %s, %s, %s)',
-    '{name,at_most,at_least,wait,tick,retry,ends_with_session}',
-    ARRAY['''{a,b}''::text[]', '''1 min''', '''0''', '''0''', 'NULL', 'false', 'false'],
-    ARRAY['NULL::text[]', 'NULL', '''1 h''', '''-1 s''', '''infinity''', 'true', 'NULL']);
+SELECT first_wrong('shedlock_acquire_token(%s, %s, %s, %s, %s, %s, %s, NULL, %s)',
+    '{name,at_most,at_least,wait,tick,retry,start_within,ends_with_session}',
+    ARRAY['''a''::text', '''1 min''', '''0''', '''0''', 'now()', 'true', '''1 h''', 'false'],
+    ARRAY['NULL::text', '''0''', 'NULL', 'NULL', 'now() + interval ''1 h''', 'NULL', '''0''', 'NULL']);
+SELECT first_wrong('shedlock_acquire(%s, %s, %s, %s, %s, %s, %s, %s)',
+    '{name,at_most,at_least,wait,tick,retry,start_within,ends_with_session}',
+    ARRAY['''{a,b}''::text[]', '''1 min''', '''0''', '''0''', 'NULL', 'false', 'NULL', 'false'],
+    ARRAY['NULL::text[]', 'NULL', '''1 h''', '''-1 s''', '''infinity''', 'true', '''1 h''', 'NULL']);
 SELECT first_wrong('shedlock_extend_token(%s, %s, %s, %s, %s)', '{name,token,at_most,at_least,nowait}',
     ARRAY['''a''::text', '1', '''1 min''', '''0''', 'false'],
     ARRAY['NULL::text', 'NULL', 'NULL', '''-1 s''', 'NULL']);

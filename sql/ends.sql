@@ -13,12 +13,12 @@ SELECT name, state, last_outcome, ends_with_session, holder_pid IS NOT NULL AS h
 SELECT pg_backend_pid() AS process \gset
 SELECT shedlock_acquire('s', '1 h', ends_with_session => true), shedlock_acquire('s plain', '1 h'),
        shedlock_acquire('s kept', '1 h', at_least => '1 h', ends_with_session => true),
-       shedlock_acquire(ARRAY['s1', 's2'], '1 h', '0', '0', NULL, false, true) AS several,
+       shedlock_acquire(ARRAY['s1', 's2'], '1 h', '0', '0', NULL, false, NULL, true) AS several,
        shedlock_acquire('s tick', '1 h', tick => '2026-01-01Z', ends_with_session => true) AS ticked;
 SELECT shedlock_acquire_token('t', '1 h', ends_with_session => true) AS token,
        shedlock_acquire_token('t plain', '1 h') AS plain,
        shedlock_acquire_token('t kept', '1 h', at_least => '30 min', ends_with_session => true) AS kept,
-       shedlock_acquire_token(ARRAY['t1', 't2'], '1 h', '0', '0', NULL, false, 'a holder', true) AS several,
+       shedlock_acquire_token(ARRAY['t1', 't2'], '1 h', '0', '0', NULL, false, NULL, 'a holder', true) AS several,
        shedlock_acquire_token('t done', '1 h', ends_with_session => true) AS done,
        shedlock_acquire_token('t failed', '1 h', at_least => '1 h', ends_with_session => true) AS failed \gset
 -- The mark of this session, in locked_by.

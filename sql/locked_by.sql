@@ -124,7 +124,8 @@ SELECT count(*) AS differ FROM fuzz f LEFT JOIN changed c ON c.name = f.no::text
 -- The functions: a pause stores the tick of a Java run.
 UPDATE shedlock SET lock_until = '2020-01-01';
 SELECT bool_and(shedlock_pause(no::text)) FROM fuzz;
-SELECT count(*) AS differ FROM shedlock s JOIN fuzz f ON s.name = f.no::text WHERE (s.last_done_tick IS NULL) <> is_ours;
+SELECT count(*) AS differ FROM shedlock s JOIN fuzz f ON s.name = f.no::text
+ WHERE (s.last_done_tick IS NULL) <> is_ours;
 DROP TABLE fuzz, changed;
 DELETE FROM shedlock;
 RESET TimeZone;

@@ -28,5 +28,33 @@ BEGIN;
 SELECT run_at('undone', :'hour');
 ROLLBACK;
 SELECT run_at('undone', :'hour');
-DROP FUNCTION run_at;
+
+-- start_within: no run begins later than that after its tick. One that is too late is refused for good: while the lock
+-- is held, when it has no row, and for one of several names.
+CREATE FUNCTION run_within(job text, age interval, span interval, wait interval DEFAULT '0') RETURNS boolean
+    LANGUAGE sql AS
+    $$ SELECT shedlock_acquire(job, '1 min', wait => wait, tick => now() - age, retry => true, start_within => span) $$;
+SELECT run_within('within', '1 h', '59 min') AS no_row, run_within('within', '1 h', '61 min') AS in_time,
+       run_within('within', '-10 s', '1 us') AS ahead_but_held;
+SET statement_timeout = '5min';
+SELECT run_within('within', '1 h', '59 min', wait => '1 h') AS held;
+RESET statement_timeout;
+SELECT shedlock_acquire('{new,within}'::text[], '1 min', tick => now() - interval '1 h', start_within => '59 min')
+           AS names;
+SELECT shedlock_release('within', done => false), run_within('within', '55 min', '54 min') AS free,
+       run_within('within', '55 min', '1 day') AS in_time;
+SELECT shedlock_acquire_token('token', '1 min', tick => now() - interval '1 h', start_within => '59 min') AS late,
+       shedlock_acquire_token('token', '1 min', tick => now() - interval '1 h', start_within => '61 min') > 0
+           AS in_time;
+CALL shedlock_run('run', 'SELECT 1/0', '1 min', tick => now() - interval '1 h', start_within => '59 min');
+CALL shedlock_run('run', 'SELECT 1', '1 min', tick => now() - interval '1 h', start_within => '61 min');
+-- A wait ends when it is too late.
+SELECT run_within('within', '54 min', '54 min 100 ms', wait => '1 h') AS waited;
+-- That the run is done, or that the tick had its run, is said first.
+SELECT shedlock_release('within');
+SELECT shedlock_not_due('within', now() - interval '57 min', true, '1 min') AS done,
+       shedlock_not_due('within', now() - interval '30 s', true, '1 s') AS not_done,
+       shedlock_not_due('new', now() - interval '2 s', false, '1 s') AS late,
+       shedlock_not_due('new', now() - interval '2 s', false, '1 day') AS due;
+DROP FUNCTION run_within, run_at;
 DELETE FROM shedlock;

@@ -191,7 +191,8 @@ SELECT shedlock_acquire('by hand', '1 min'), try('by hand', :'due') AS under_way
 SELECT * FROM ticks;
 SELECT try('by hand', :'due'), shedlock_release('by hand', done => false), shedlock_acquire('by hand', '1 min'),
        shedlock_release('by hand', done => false), try('by hand', :'due', retry => false) AS had_its_turn,
-       try('by hand', :'due') AS failed, shedlock_acquire('by hand', '1 min') AS is_refused, shedlock_release('by hand');
+       try('by hand', :'due') AS failed, shedlock_acquire('by hand', '1 min') AS is_refused,
+       shedlock_release('by hand');
 SELECT * FROM ticks;
 -- Done, it counts for every tick up to the moment at which it was acquired, whatever became of the runs before it. It
 -- does not matter when it is released.
@@ -213,8 +214,10 @@ SELECT last_done_tick = locked_at AS as_acquired, last_tick = :'later' AS last_t
   FROM shedlock_locks WHERE name = 'done';
 -- The client library asks why it was refused for good.
 SELECT try('failed', :'due'), shedlock_release('failed', done => false);
-SELECT name, shedlock_not_due(name, :'due', true) AS with_retry, shedlock_not_due(name, :'due', false) AS without,
-       shedlock_not_due(name, :'yesterday', true) AS earlier, shedlock_not_due(name, NULL, false) AS no_tick
+SELECT name, shedlock_not_due(name, :'due', true, NULL) AS with_retry,
+       shedlock_not_due(name, :'due', false, NULL) AS without,
+       shedlock_not_due(name, :'yesterday', true, NULL) AS earlier,
+       shedlock_not_due(name, NULL, false, NULL) AS no_tick
   FROM unnest(ARRAY['done', 'failed', 'unknown']) name;
 -- It does not put back a last_done_tick that is ahead of the clock, as after a clock that was put back.
 UPDATE shedlock SET last_done_tick = last_done_tick + interval '1 hour' WHERE name = 'done';

@@ -57,8 +57,7 @@ acquire_request::answer acquire_request::ask(refusal *why, clock::time_point unt
     if (why) // in the same statement, after the attempt
         statement = "SELECT * FROM (" + statement +
                     " OFFSET 0) AS asked (setting, token, microseconds, tick) LEFT JOIN LATERAL (" +
-                    locks_query(names_, has_tick() ? "asked.tick" : "", options_.retry) +
-                    " WHERE asked.token IS NULL) AS seen ON true";
+                    rows_of_asked(has_tick() ? "asked.tick" : "") + " WHERE asked.token IS NULL) AS seen ON true";
     auto reply = session_.ask(
         statement, {name_}, until, {}, [this] { require_session(); }, unanswered_on);
     if (const auto &tick = reply.rows.at(0)[2])
@@ -81,14 +80,22 @@ void acquire_request::require_session() const
 
 std::vector<fields> acquire_request::look(clock::time_point until, const std::optional<instant> &tick)
 try {
-    return session_.ask(locks_query(names_, tick ? sql::constant(*tick) : "", options_.retry), {name_}, until).rows;
+    return session_.ask(rows_of_asked(tick ? sql::constant(*tick) : ""), {name_}, until).rows;
 } catch (const reply_lost &failure) {
     throw connection_error{failure.what(), failure.sqlstate()};
 }
 
+std::string acquire_request::rows_of_asked(const std::string &tick) const
+{
+    return locks_query(names_, {tick, options_.retry, options_.start_within});
+}
+
 refusal acquire_request::explain(const std::vector<fields> &rows) const
 {
-    return refusal_of(rows, names_);
+    auto told = refusal_of(rows, names_);
+    if (told.why == refusal::reason::late)
+        told.until = *tick_ + *options_.start_within;
+    return told;
 }
 
 void acquire_request::learn_tick(const fields &own_row)

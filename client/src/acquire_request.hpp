@@ -39,6 +39,7 @@ public:
 private:
     void require_session() const;
     [[nodiscard]] bool has_tick() const { return tick_ || options_.every; }
+    [[nodiscard]] std::string rows_of_asked(const std::string &tick) const;
     [[nodiscard]] std::string tick_sql() const;
     [[nodiscard]] std::string tick_of_every(clock::duration ago) const;
 

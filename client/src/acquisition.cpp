@@ -55,7 +55,7 @@ public:
                     unanswered_.reset();
                     return granted;
                 }
-                if (!doubt_ && (is_last || tick_has_run())) {
+                if (!doubt_ && (is_last || tick_is_over())) {
                     if (refusal_ && !explains)
                         *refusal_ = request_.explain(look(request_.tick()));
                     return std::nullopt;
@@ -68,7 +68,7 @@ public:
                 throw in_doubt{"it is not known whether " + names_.to_text() +
                                " was acquired; if so, it is free again after at_most. " + doubt_->why};
             if (is_refused)
-                caller_.wait(end, stop);
+                caller_.wait(std::min(end, late_), stop);
             else if (doubt_)
                 rest(doubt_->end);
             else
@@ -215,8 +215,17 @@ private:
 
     std::vector<fields> look(const std::optional<instant> &tick) { return request_.look(time_limit(), tick); }
 
-    // If so, it is useless to wait for it.
-    bool tick_has_run() { return request_.tick() && is_not_due(look(request_.tick())); }
+    // If so, it is useless to wait for it. Otherwise notes until when it is not.
+    bool tick_is_over()
+    {
+        if (!request_.tick())
+            return false;
+        const auto asked = clock::now();
+        const auto rows = look(request_.tick());
+        if (const auto left = late_in(rows))
+            late_ = later(asked, *left);
+        return is_not_due(rows);
+    }
 
     // The time limit of the next request: the session's patience, but not beyond the whole call's time.
     clock::time_point time_limit() const { return std::min(session_.time_limit(), over_); }
@@ -232,9 +241,10 @@ private:
     refusal *const refusal_;
     acquire_request request_;
 
-    clock::time_point asked_{};                   // when the latest request began
-    std::optional<clock::time_point> server_end_; // until when to wait for a server that could not be reached
-    std::unique_ptr<connection> unanswered_;      // that of the latest request that got no reply in time
+    clock::time_point late_ = clock::time_point::max(); // when it will be too late for the tick
+    clock::time_point asked_{};                         // when the latest request began
+    std::optional<clock::time_point> server_end_;       // until when to wait for a server that could not be reached
+    std::unique_ptr<connection> unanswered_;            // that of the latest request that got no reply in time
     std::optional<doubt> doubt_;
     // When the whole call must return.
     clock::time_point over_ = later(limits_.end, session_.patience());

@@ -53,6 +53,8 @@ std::string refusal::to_text() const
     case reason::done_by_hand:
         return lock + " was done by a run without a tick" + (since ? " at " + in_utc(*since) : "") +
                (holder.empty() ? "" : ", by " + who);
+    case reason::late:
+        return "it is too late for this run of " + lock + (until ? ", which could begin until " + in_utc(*until) : "");
     case reason::undecided:
         break;
     }
@@ -81,6 +83,8 @@ bool is_done_by_hand(const fields &row)
 std::optional<refusal::reason> reason_of(const fields &row)
 {
     const auto &state = row[seen::state];
+    if (row[seen::not_due] == "late")
+        return refusal::reason::late;
     if (state == "held")
         return refusal::reason::held;
     if (state == "paused")
@@ -94,20 +98,29 @@ std::optional<refusal::reason> reason_of(const fields &row)
 
 } // namespace
 
-std::string locks_query(const names &names, const std::string &tick, bool retry)
+std::string locks_query(const names &names, const tick_asked &asked)
 {
+    using sql = details::sql;
+    const std::string list = names.list().size() == 1 ? "ARRAY[$1::pg_catalog.text]" : "$1::pg_catalog.text[]";
+    const auto start_within = asked.start_within ? sql::constant(*asked.start_within) : "NULL::pg_catalog.interval";
     const auto microseconds = [](const std::string &column) { // or NULL, if they do not fit into int8
         return " CASE WHEN pg_catalog.isfinite(" + column + ") AND " + column +
                " OPERATOR(pg_catalog.<) '294247-01-01 UTC'::pg_catalog.timestamptz"
                " THEN (extract(epoch FROM " +
                column + ") OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8 END,";
     };
-    return "SELECT name, state, holder, token," + microseconds("last_tick") + microseconds("last_done_tick") +
-           microseconds("lock_until") +
+    return "SELECT asked_for.name, COALESCE(state, 'free'), COALESCE(holder, ''), token," + microseconds("last_tick") +
+           microseconds("last_done_tick") + microseconds("lock_until") +
            " (extract(epoch FROM held_for) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8, " +
-           (tick.empty() ? "NULL" : "@extschema@.shedlock_not_due(name, " + tick + (retry ? ", true)" : ", false)")) +
-           " FROM @extschema@.shedlock_locks(" +
-           std::string{names.list().size() == 1 ? "ARRAY[$1::pg_catalog.text]" : "$1::pg_catalog.text[]"} + ")";
+           (asked.tick.empty()
+                ? "NULL, NULL"
+                : "@extschema@.shedlock_not_due(asked_for.name, " + asked.tick +
+                      (asked.retry ? ", true, " : ", false, ") + start_within + "), (extract(epoch FROM " + asked.tick +
+                      " OPERATOR(pg_catalog.+) " + start_within +
+                      " OPERATOR(pg_catalog.-) pg_catalog.clock_timestamp())"
+                      " OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8") +
+           " FROM pg_catalog.unnest(" + list + ") AS asked_for (name) LEFT JOIN @extschema@.shedlock_locks(" + list +
+           ") AS locks ON locks.name OPERATOR(pg_catalog.=) asked_for.name";
 }
 
 refusal refusal_of(const std::vector<fields> &rows, const names &names)
@@ -132,6 +145,12 @@ refusal refusal_of(const std::vector<fields> &rows, const names &names)
 bool is_not_due(const std::vector<fields> &rows)
 {
     return std::ranges::any_of(rows, [](const auto &row) { return row[seen::not_due].has_value(); });
+}
+
+std::optional<std::chrono::microseconds> late_in(const std::vector<fields> &rows)
+{
+    const auto &one = rows.at(0)[seen::late_in];
+    return one ? std::optional{std::chrono::microseconds{to_number(*one)}} : std::nullopt;
 }
 
 const fields *row_with_mark(const std::vector<fields> &rows, std::string_view mark)

@@ -113,6 +113,8 @@ void check_and_fill_in(request &asked)
         throw usage_error{"--every or --tick, not both"};
     if (how.retry && !how.every && !how.tick)
         throw usage_error{"--retry needs --every or --tick"};
+    if (how.start_within && !how.every && !how.tick)
+        throw usage_error{"--start-within needs --every or --tick"};
     if (!how.zone.empty() && !how.every)
         throw usage_error{"--zone needs --every"};
     if (asked.force && asked.names.size() > 1)
@@ -288,6 +290,7 @@ private:
         add_instant(to, "--tick", asked_.how.tick,
                     "Instead of --every: the instant at which this run is due, e.g. 2026-11-22T10:00:00Z");
         to->add_flag("--retry", asked_.how.retry, "Run again for the same period or tick until a run is done");
+        add_duration(to, "--start-within", asked_.how.start_within, "How long after its tick a run may begin");
         add_text(to, "--holder", asked_.how.holder, "The holder's name in lists (default user@host:pid)");
     }
 

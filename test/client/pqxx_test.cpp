@@ -771,6 +771,17 @@ TEST_F(pqxx_test, runs_work_that_says_how_it_ended)
     EXPECT_EQ(said.all, "");
 }
 
+TEST_F(pqxx_test, begins_no_run_later_than_start_within_after_its_tick)
+{
+    shedlock::pqxx_options how{1min};
+    how.tick = noon;
+    how.start_within = 1h; // that noon is long ago
+    EXPECT_FALSE(shedlock::run(db, name, how, [](pqxx::work &tx) { insert(tx); }));
+    how.start_within = 24h * 366 * 1000;
+    const table_of_work table;
+    EXPECT_TRUE(shedlock::run(db, name, how, [](pqxx::work &tx) { insert(tx); }));
+}
+
 // Whoever commits the work releases the lock as done.
 TEST_F(pqxx_test, does_not_repeat_work_that_has_committed_itself)
 {

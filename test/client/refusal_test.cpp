@@ -115,6 +115,35 @@ TEST_F(refusal_test, a_tick_is_due_although_a_run_without_one_failed)
     EXPECT_TRUE(locks.try_acquire(name, {.at_most = 10min, .every = 720h}));
 }
 
+TEST_F(refusal_test, says_that_it_is_too_late_even_if_nobody_ever_had_the_lock)
+{
+    const auto an_hour_ago =
+        std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now()) - std::chrono::hours{1};
+    const shedlock::options late{.at_most = 10min, .tick = an_hour_ago, .start_within = 50min};
+    auto why = refused(name, late);
+    EXPECT_EQ(why.why, reason::late);
+    EXPECT_EQ(why.until, an_hour_ago + 50min);
+    expect_line(why.to_text(), {name, "too late", "until"});
+
+    const auto held = other.try_acquire(name, {.at_most = 10min});
+    EXPECT_EQ(refused(name, late).why, reason::late);
+    EXPECT_FALSE(locks.acquire({name, name + " b"}, late, 1h)) << "waiting is useless";
+    EXPECT_EQ(refused(name, {.at_most = 10min, .tick = an_hour_ago, .start_within = 24h}).why, reason::held);
+}
+
+// The wait would last for an hour.
+TEST_F(refusal_test, a_wait_ends_when_it_is_too_late)
+{
+    const auto held = other.try_acquire(name, {.at_most = 10min});
+    shedlock::refusal why;
+    EXPECT_FALSE(locks.acquire(name,
+                               {.at_most = 10min,
+                                .tick = std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now()),
+                                .start_within = 300ms},
+                               1h, {}, &why));
+    EXPECT_EQ(why.why, reason::late);
+}
+
 TEST_F(refusal_test, of_several_names_one_that_was_in_the_way)
 {
     const auto held = other.try_acquire(name + " b", {.at_most = 10min, .holder = "web-2"});

@@ -131,11 +131,12 @@ ok SELECT @.shedlock_tick('1 h'::text, 'UTC'::text, clock_timestamp()),
 	@.shedlock_tick('30 2 1,L * mon#1'::text, 'Europe/Berlin'::text, '2023-03-26 12:00Z'::timestamptz)
 ok SELECT count(*) FROM @.shedlock_ticks('1 h'::interval, clock_timestamp() - '3 h'::interval, 'UTC'::text)
 ok SELECT count(*) FROM @.shedlock_ticks('*/30 * * * *'::text, clock_timestamp() - '3 h'::interval, 'UTC'::text)
-ok SELECT @.shedlock_acquire('a'::text, '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false, false)
+ok SELECT @.shedlock_acquire('a'::text, '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false,
+	NULL::interval, false)
 ok SELECT @.shedlock_acquire('a'::text, '1 h'::interval, '0'::interval, '30 ms'::interval, clock_timestamp(), true,
-	false)
+	'1 h'::interval, false)
 ok SELECT @.shedlock_acquire('{b,c}'::text[], '1 h'::interval, '1 ms'::interval, '1 ms'::interval,
-	'2026-01-01'::timestamptz, true, false)
+	'2026-01-01'::timestamptz, true, NULL::interval, false)
 ok SELECT @.shedlock_extend('a'::text, '1 h'::interval, NULL::interval)
 ok SELECT @.shedlock_extend('{b,c}'::text[], '1 h'::interval, '1 ms'::interval)
 ok SELECT @.shedlock_guard('a'::text)
@@ -144,36 +145,38 @@ ok SELECT @.shedlock_release('{b,c}'::text[], true)
 ok SELECT @.shedlock_release('a'::text, true)
 ok SELECT @.shedlock_extend('a'::text, '1 h'::interval, '0'::interval)
 ok SELECT @.shedlock_acquire_token('t'::text, '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false,
-	'x'::text, false) AS t \gset
+	NULL::interval, 'x'::text, false) AS t \gset
 ok SELECT @.shedlock_extend_token('t'::text, :t::bigint, '1 h'::interval, '1 ms'::interval, false),
 	@.shedlock_guard_token('t'::text, :t::bigint), @.shedlock_release_token('t'::text, :t::bigint, true, false)
 ok SELECT @.shedlock_acquire_token('{u,v}'::text[], '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz,
-	false, NULL::text, false) AS t \gset
+	false, NULL::interval, NULL::text, false) AS t \gset
 ok SELECT @.shedlock_extend_token('{u,v}'::text[], :t::bigint, '1 h'::interval, NULL::interval, false),
 	@.shedlock_release_token('{u,v}'::text[], :t::bigint, false, false)
 ok SELECT @.shedlock_extend_token('t'::text, '1'::bigint, '1 h'::interval, NULL::interval, false),
 	@.shedlock_release_token('t'::text, '1'::bigint, true, false)
-ok SELECT @.shedlock_acquire('s'::text, '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false, true),
-	@.shedlock_acquire('s'::text, '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false, true)
+ok SELECT @.shedlock_acquire('s'::text, '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false,
+	NULL::interval, true),
+	@.shedlock_acquire('s'::text, '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false,
+	NULL::interval, true)
 ok SELECT @.shedlock_complete('s'::text), @.shedlock_complete('s'::text), @.shedlock_release('s'::text, true)
 ok SELECT @.shedlock_acquire('{s,u}'::text[], '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false,
-	true), @.shedlock_complete('{s,u}'::text[])
+	NULL::interval, true), @.shedlock_complete('{s,u}'::text[])
 ok SELECT @.shedlock_acquire_token('s'::text, '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false,
-	NULL::text, true) AS t \gset
+	NULL::interval, NULL::text, true) AS t \gset
 ok SELECT @.shedlock_extend_token('s'::text, :t::bigint, '1 h'::interval, NULL::interval, false),
 	@.shedlock_complete_token('s'::text, :t::bigint),
 	@.shedlock_extend_token('s'::text, :t::bigint, '1 h'::interval, NULL::interval, false)
 ok SELECT @.shedlock_acquire_token('{s,u}'::text[], '1 ms'::interval, '0'::interval, '0'::interval, NULL::timestamptz,
-	false, NULL::text, true) AS t, pg_sleep(0.002) \gset
+	false, NULL::interval, NULL::text, true) AS t, pg_sleep(0.002) \gset
 ok SELECT @.shedlock_complete_token('{s,u}'::text[], :t::bigint)
 ok SELECT @.shedlock_session_alive('/1.2.'::text
 	|| COALESCE(right(current_setting('shedlock_portable.session', true), 8), '00000000'))
 ok SELECT @.shedlock_wait_any('{a}'::text[], '{1}'::int[], '1 ms'::interval, '1'::bigint),
 	@.shedlock_end_wait('1'::bigint)
 ok CALL @.shedlock_run('r'::text, 'SELECT 1'::text, '1 h'::interval, '0'::interval, '0'::interval, clock_timestamp(),
-	true, NULL::boolean)
+	true, NULL::interval, NULL::boolean)
 ok CALL @.shedlock_run('r'::text, 'SELECT pg_sleep(0.005)'::text, '1 ms'::interval, '0'::interval, '0'::interval,
-	NULL::timestamptz, false, NULL::boolean)
+	NULL::timestamptz, false, NULL::interval, NULL::boolean)
 ok SELECT @.shedlock_pause('p'::text, 'reason'::text, '0'::interval)
 ok SELECT @.shedlock_extend('p'::text, '1 h'::interval, NULL::interval)
 ok SELECT @.shedlock_resume('p'::text), @.shedlock_resume('p'::text), @.shedlock_force_release('b'::text)
@@ -181,28 +184,28 @@ ok SELECT count(*) FROM @.shedlock_locks
 ok SELECT count(*) FROM @.shedlock_doctor()
 ok SELECT @.shedlock_protect(true)
 ok SELECT @.shedlock_acquire('a'::text, '1 h'::interval, '1 ms'::interval, '0'::interval, NULL::timestamptz, false,
-	false)
+	NULL::interval, false)
 ok SELECT @.shedlock_extend('a'::text, '1 h'::interval, NULL::interval), @.shedlock_release('a'::text, true)
 ok SELECT @.shedlock_protect(false)
 ok SELECT @.shedlock_grant('app'::text, true, true, false)
 ok SELECT @.shedlock_forget('b'::text), @.shedlock_forget('none'::text)
 ok SELECT @.shedlock_revoke('app'::text, true, true)
 22004 SELECT @.shedlock_acquire(NULL::text, '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false,
-	false)
+	NULL::interval, false)
 22004 SELECT @.shedlock_acquire('e'::text, NULL::interval, '0'::interval, '0'::interval, NULL::timestamptz, false,
-	false)
+	NULL::interval, false)
 22004 SELECT @.shedlock_acquire('e'::text, '1 h'::interval, NULL::interval, '0'::interval, NULL::timestamptz, false,
-	false)
+	NULL::interval, false)
 22004 SELECT @.shedlock_acquire('e'::text, '1 h'::interval, '0'::interval, NULL::interval, NULL::timestamptz, false,
-	false)
+	NULL::interval, false)
 22004 SELECT @.shedlock_acquire('e'::text, '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz,
-	NULL::boolean, false)
+	NULL::boolean, NULL::interval, false)
 22004 SELECT @.shedlock_acquire(NULL::text[], '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false,
-	false)
+	NULL::interval, false)
 22004 SELECT @.shedlock_acquire('e'::text, '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false,
-	NULL::boolean)
+	NULL::interval, NULL::boolean)
 22001 SELECT @.shedlock_acquire(repeat('x'::text, 300), '1 h'::interval, '0'::interval, '0'::interval,
-	NULL::timestamptz, false, false)
+	NULL::timestamptz, false, NULL::interval, false)
 22004 SELECT @.shedlock_release('e'::text, NULL::boolean)
 22004 SELECT @.shedlock_release_token('e'::text, NULL::bigint, true, false)
 22004 SELECT @.shedlock_ticks('1 h'::interval, NULL::timestamptz, 'UTC'::text)
@@ -212,9 +215,9 @@ ok SELECT @.shedlock_revoke('app'::text, true, true)
 22004 SELECT @.shedlock_pause(NULL::text, NULL::text, '0'::interval)
 22004 SELECT @.shedlock_pause('e'::text, NULL::text, NULL::interval)
 22004 CALL @.shedlock_run('r'::text, NULL::text, '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz,
-	false, NULL::boolean)
+	false, NULL::interval, NULL::boolean)
 22012 CALL @.shedlock_run('r'::text, 'SELECT 1/0'::text, '1 h'::interval, '0'::interval, '0'::interval,
-	NULL::timestamptz, false, NULL::boolean)
+	NULL::timestamptz, false, NULL::interval, NULL::boolean)
 SL001 SELECT @.shedlock_guard('none'::text)
 SL001 SELECT @.shedlock_guard_token('t'::text, '1'::bigint)
 SL001 SELECT @.shedlock_complete('s'::text)

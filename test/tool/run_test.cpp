@@ -456,6 +456,19 @@ TEST(run, by_hand_without_every_uses_up_the_ticks_before_it_only_if_it_is_done)
         << skipped.err;
 }
 
+TEST(run, start_within_skips_what_is_too_late)
+{
+    const auto an_hour_ago =
+        ask("SELECT to_char(timezone('UTC', now() - interval '1 h'), 'YYYY-MM-DD\"T\"HH24:MI:SSZ')");
+    const auto late = run(under_lock(say_ran, an_hour({"--tick", an_hour_ago, "--start-within", "50m", "-v"})));
+    EXPECT_EQ(late.status, 0);
+    EXPECT_EQ(late.out, "");
+    EXPECT_NE(late.err.find("shedlock: skipped: it is too late for this run of lock \"" + name()), std::string::npos)
+        << late.err;
+    EXPECT_EQ(run(under_lock(say_ran, an_hour({"--tick", an_hour_ago, "--start-within", "2h"}))).out, "ran\n");
+    EXPECT_EQ(run(under_lock(say_ran, an_hour({"--start-within", "2h"}))).status, 125);
+}
+
 TEST(run, every_counts_a_run_that_failed)
 {
     EXPECT_EQ(run(under_lock({"false"}, an_hour({"--every", "30d"}))).status, 1);

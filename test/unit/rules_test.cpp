@@ -90,6 +90,16 @@ TEST(availability, a_tick_is_not_due_if_a_later_run_without_a_tick_was_done)
     }
 }
 
+TEST(availability, it_is_late_when_start_within_has_passed)
+{
+    const tick_request in_an_hour{noon, true, 1h};
+    EXPECT_EQ(availability_of(long_over, noon + 1h, in_an_hour, {noon, {}, {}}), availability::free);
+    EXPECT_EQ(availability_of(long_over, noon + 1h + 1us, in_an_hour, {noon, {}, {}}), availability::late);
+    EXPECT_EQ(availability_of({noon + 2h, noon, noon}, noon + 1h + 1us, in_an_hour, {}), availability::late);
+    EXPECT_EQ(availability_of(long_over, noon + 2h, in_an_hour, {noon, noon, {}}), availability::not_due)
+        << "that it is done is said first";
+}
+
 TEST(availability, I5_a_retry_waits_for_at_least_and_for_a_run_in_progress)
 {
     const tick_request again{noon, true};

@@ -53,6 +53,9 @@ struct pqxx_options {
     // If true, only a run that is done uses up its tick: a tick whose last run failed, or was never released, is still
     // due. Needs tick or every. Default: false
     bool retry = false;
+    // How long after its tick a run may begin; later it is refused. Needs tick or every. Default: at any time, until
+    // the next tick
+    std::optional<std::chrono::microseconds> start_within{};
     // The name of the holder in views and messages. Default: empty, which means application_name@client_addr
     std::string holder{};
     // The lease also ends when the server session that acquired it ends (but not before at_least). Set it to false

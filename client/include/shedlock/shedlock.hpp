@@ -57,6 +57,9 @@ struct options {
     // If true, only a run that is done uses up its tick: a tick whose last run failed, or was never released, is still
     // due, until a later tick is acquired. Needs tick or every.
     bool retry = false;
+    // How long after its tick a run may begin. Later it is refused for good, as late; by default at any time, until the
+    // next tick. Needs tick or every.
+    std::optional<std::chrono::microseconds> start_within{};
     // The name of the holder in views and messages, after eight random hexadecimal digits, by which the client
     // recognises its own acquisition when a reply was lost. Default: program@host:pid
     std::string holder{};
@@ -73,6 +76,7 @@ struct SHEDLOCK_EXPORT refusal {
         paused,       // by an administrator
         had_run,      // the tick has had its run
         done_by_hand, // a run without a tick, or of a Java client, began after the tick and was done
+        late,         // the tick is longer ago than start_within
         undecided,    // a transaction in progress has changed its row, or it became free at that moment
     };
     using time = instant;
@@ -83,7 +87,7 @@ struct SHEDLOCK_EXPORT refusal {
     // hand. For paused: who paused it, and the reason.
     std::string holder{};
     std::optional<time> since{}; // when it was acquired; for done_by_hand: by the run that was done
-    std::optional<time> until{}; // at the latest; nullopt: no end is known
+    std::optional<time> until{}; // at the latest; nullopt: no end is known; for late: until when it could begin
     std::chrono::microseconds held_for{};
 
     [[nodiscard]] std::string to_text() const; // for messages

@@ -226,6 +226,8 @@ struct sql {
             text += ", tick => tick";
         if (how.retry)
             text += ", retry => true";
+        if (how.start_within)
+            text += ", start_within => " + constant(*how.start_within);
         if (!holder.empty())
             text += ", holder => " + constant(holder);
         if (ends_with_session)

@@ -110,6 +110,7 @@ operation read_call(int number_of, const values &all)
     call.at_least = number(all, "at_least");
     call.wait = number(all, "wait").value_or(0);
     call.tick = number(all, "tick");
+    call.start_within = number(all, "start_within");
     call.retry = all.contains("retry");
     call.keep_alive = all.contains("keep_alive");
     if (word(all, "done") == "no")
@@ -195,6 +196,7 @@ std::string call_line(const operation &call)
     if (call.wait)
         line.add("wait", call.wait);
     line.add("tick", call.tick);
+    line.add("start_within", call.start_within);
     if (call.retry)
         line.add("retry", "yes");
     if (call.keep_alive)

@@ -33,7 +33,7 @@
 //                 on the lock
 //     begun,      run: the server's clock at the beginning and at the end of its command, whatever becomes of the run;
 //     ended       no `ended` if the command itself failed
-//     tick        acquire, run: the tick, if any. retry, keep_alive: yes, or absent
+//     tick        acquire, run: the tick, if any. start_within: if given. retry, keep_alive: yes, or absent
 //     state       result=error or lost: the SQLSTATE, if any; "usage": an error of the library without one
 //     kept        yes: a run that failed warned that its lock was not released
 //     rows        look: name:token:lock_until,... effects: name:token:number of the run or completion,...
@@ -96,6 +96,7 @@ struct operation {
     std::optional<microseconds> at_least{};
     microseconds wait = 0;
     std::optional<microseconds> tick{};
+    std::optional<microseconds> start_within{};
     bool retry = false;
     bool keep_alive = false;
     int of = 0;

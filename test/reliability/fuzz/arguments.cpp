@@ -202,6 +202,13 @@ expected_errors errors_of(const call &made, const session &caller, const circums
             else if (*made.retry && !made.tick)
                 errors.must("22023");
             break;
+        case 's':
+            if (!made.start_within)
+                break;
+            check_interval(made.start_within, 1, about, errors);
+            if (!made.tick)
+                errors.must("22023");
+            break;
         case 'd':
             if (!made.done)
                 errors.must("22004");

@@ -6,13 +6,13 @@
 namespace {
 
 constexpr signature signatures[functions] = {
-    {"shedlock_acquire", "nmlwtre", true}, {"shedlock_acquire_token", "nmlwtrxe", true},
-    {"shedlock_extend", "nml", true},      {"shedlock_extend_token", "nkml", true},
-    {"shedlock_release", "nd", true},      {"shedlock_release_token", "nkd", true},
-    {"shedlock_guard", "n", false},        {"shedlock_guard_token", "nk", false},
-    {"shedlock_complete", "n", true},      {"shedlock_complete_token", "nk", true},
-    {"shedlock_run", "nxmlwtr", false},    {"shedlock_pause", "nxw", false},
-    {"shedlock_resume", "n", false},       {"shedlock_force_release", "n", false},
+    {"shedlock_acquire", "nmlwtrse", true}, {"shedlock_acquire_token", "nmlwtrsxe", true},
+    {"shedlock_extend", "nml", true},       {"shedlock_extend_token", "nkml", true},
+    {"shedlock_release", "nd", true},       {"shedlock_release_token", "nkd", true},
+    {"shedlock_guard", "n", false},         {"shedlock_guard_token", "nk", false},
+    {"shedlock_complete", "n", true},       {"shedlock_complete_token", "nk", true},
+    {"shedlock_run", "nxmlwtrs", false},    {"shedlock_pause", "nxw", false},
+    {"shedlock_resume", "n", false},        {"shedlock_force_release", "n", false},
 };
 
 constexpr command commands[] = {
@@ -175,6 +175,15 @@ std::optional<interval> any_wait(random_numbers &random, const knowledge &about,
     const auto chosen = any_interval(random, usual);
     const bool may_be_long = chosen && (chosen->months > 0 || chosen->days > 0 || chosen->microseconds > 2000);
     return may_be_long ? usual : chosen;
+}
+
+// Mostly none; with a tick, often about as long as that is ago.
+std::optional<interval> any_start_within(random_numbers &random, const knowledge &about, const call &made)
+{
+    if (!random.one_in(made.tick ? 3 : 50))
+        return std::nullopt;
+    const auto age = made.tick && *made.tick > 0 && *made.tick < about.now ? about.now - *made.tick : second;
+    return any_interval(random, {std::max<std::int64_t>(age + random.between(-second, second), 1), 0, 0});
 }
 
 rows::const_iterator found_row(const knowledge &about, const call &made)
@@ -411,6 +420,7 @@ call random_call(random_numbers &random, const knowledge &about)
         any_interval(random, random.one_in(4) ? interval{random.between(0, 1000), 0, 0} : interval{0, 0, 0});
     made.tick = any_tick(random, about, made);
     made.retry = made.tick || random.one_in(20) ? mostly(random, true) : false;
+    made.start_within = any_start_within(random, about, made);
     made.done = mostly(random, true);
     made.ends_with_session = mostly(random, false);
     made.wait = any_wait(random, about, made);

@@ -48,8 +48,8 @@ enum class function {
 };
 inline constexpr int functions = 14;
 
-// Arguments by letter: n name, k token, m at_most, l at_least, w wait, t tick, r retry, d done, e ends_with_session,
-// x holder, reason or command.
+// Arguments by letter: n name, k token, m at_most, l at_least, w wait, t tick, r retry, s start_within, d done,
+// e ends_with_session, x holder, reason or command.
 struct signature {
     const char *name;
     std::string_view arguments;
@@ -64,7 +64,7 @@ struct call {
     std::int32_t dimensions = 1; // of the array
     std::int32_t lower_bound = 1;
     std::vector<std::optional<std::string>> names{};
-    std::optional<interval> at_most{}, at_least{}, wait{};
+    std::optional<interval> at_most{}, at_least{}, wait{}, start_within{};
     std::optional<moment> tick{};
     std::optional<bool> retry{}, done{}, ends_with_session{};
     std::optional<std::int64_t> token{};

@@ -49,6 +49,7 @@ std::string description(const call &made)
                   : letter == 'w' ? " wait " + described(made.wait)
                   : letter == 't' ? " tick " + described(made.tick)
                   : letter == 'r' ? " retry " + described(made.retry)
+                  : letter == 's' ? " start_within " + described(made.start_within)
                   : letter == 'd' ? " done " + described(made.done)
                   : letter == 'e' ? " ends_with_session " + described(made.ends_with_session)
                                   : " text " + described(made.text);

@@ -11,6 +11,17 @@ bool is_due(const history &past, moment tick, bool retry)
     return is_later_than(past.last_done_tick) && (is_later_than(past.last_tick) || (retry && tick == past.last_tick));
 }
 
+// Whether it is too late for the tick. The length of a month depends on the date.
+verdict is_late(const call &made, const outcome &seen)
+{
+    if (!made.tick || !made.start_within)
+        return verdict::no;
+    const auto span = length_of(*made.start_within);
+    return seen.before > *made.tick + span.most    ? verdict::yes
+           : seen.after <= *made.tick + span.least ? verdict::no
+                                                   : verdict::either;
+}
+
 bool is_explained(const outcome &seen, bool is_run, bool overran, moment lock_until)
 {
     using warnings = std::vector<std::string>;
@@ -24,8 +35,9 @@ bool is_explained(const outcome &seen, bool is_run, bool overran, moment lock_un
 std::string oracle::judge_acquire(const call &made, const session &caller, const outcome &seen,
                                   expected_errors &errors) const
 {
-    auto is_free = verdict::yes;
     const bool takes_ticks = made.what != function::pause;
+    const auto late = takes_ticks ? is_late(made, seen) : verdict::no;
+    auto is_free = late == verdict::yes ? verdict::no : late == verdict::no ? verdict::yes : verdict::either;
     for (const auto &name : names_of(made)) {
         const auto found = known.find(name);
         if (found == known.end())

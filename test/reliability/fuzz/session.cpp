@@ -75,6 +75,8 @@ std::optional<std::string> argument(const call &made, char letter)
         return encoded(made.tick);
     case 'r':
         return encoded(made.retry);
+    case 's':
+        return encoded(made.start_within);
     case 'd':
         return encoded(made.done);
     case 'e':
@@ -86,12 +88,12 @@ std::optional<std::string> argument(const call &made, char letter)
 
 Oid type_of(char letter, bool is_array)
 {
-    return letter == 'n'                                     ? (is_array ? text_array_type : text_type)
-           : letter == 'k'                                   ? int8_type
-           : letter == 't'                                   ? timestamptz_type
-           : letter == 'r' || letter == 'd' || letter == 'e' ? bool_type
-           : letter == 'm' || letter == 'l' || letter == 'w' ? interval_type
-                                                             : text_type;
+    return letter == 'n'                                                      ? (is_array ? text_array_type : text_type)
+           : letter == 'k'                                                    ? int8_type
+           : letter == 't'                                                    ? timestamptz_type
+           : letter == 'r' || letter == 'd' || letter == 'e'                  ? bool_type
+           : letter == 'm' || letter == 'l' || letter == 'w' || letter == 's' ? interval_type
+                                                                              : text_type;
 }
 
 std::string statement_name(function what, bool is_array)

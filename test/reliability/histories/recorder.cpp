@@ -110,8 +110,11 @@ operation random_acquire(choices &random, const scene &scene, history::maker by,
         else if (random.one_in(3))
             op.tick = *op.tick - slot * random.between(1, 3);
         op.retry = by != history::maker::library && random.one_in(2);
+        if (by != history::maker::library && random.one_in(4))
+            op.start_within = random.between(1, 2 * slot);
         if (random.one_in(8)) { // as if started by hand
             op.tick.reset();
+            op.start_within.reset();
             op.retry = false;
         }
     } else {

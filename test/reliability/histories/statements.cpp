@@ -25,10 +25,10 @@ BEGIN
                              (SELECT count(*) FROM ledger l WHERE l.name = lock_name AND token < extract(epoch FROM locked_at) * 1000000))
               FROM shedlock s WHERE s.name = lock_name);
 END $$;
-CREATE OR REPLACE FUNCTION in_block(names text[], at_most interval, at_least interval, wait interval, tick timestamptz, retry boolean)
+CREATE OR REPLACE FUNCTION in_block(names text[], at_most interval, at_least interval, wait interval, tick timestamptz, retry boolean, start_within interval)
     RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-    RETURN shedlock_acquire_token(names, at_most, at_least, wait, tick, retry);
+    RETURN shedlock_acquire_token(names, at_most, at_least, wait, tick, retry, start_within);
 EXCEPTION WHEN division_by_zero THEN
     RAISE;
 END $$;
@@ -92,21 +92,28 @@ std::string timed(const std::string &call, const std::string &seen)
            " AS answer OFFSET 0) one";
 }
 
+std::optional<std::string> start_within(const operation &op)
+{
+    return op.start_within ? std::optional{interval(*op.start_within)} : std::nullopt;
+}
+
 statement acquire(const operation &op, const manner &manner)
 {
     const bool by_session = op.by == maker::session;
-    auto call = std::string{by_session ? "shedlock_acquire" : "shedlock_acquire_token"} + "($1::" + names_type(op) +
-                ", $2::interval, $3::interval, $4::interval, to_timestamp($5::float8 / 1000000), $6::boolean" +
-                (by_session ? ")" : ", $7::text)");
+    auto call =
+        std::string{by_session ? "shedlock_acquire" : "shedlock_acquire_token"} + "($1::" + names_type(op) +
+        ", $2::interval, $3::interval, $4::interval, to_timestamp($5::float8 / 1000000), $6::boolean, $7::interval" +
+        (by_session ? ")" : ", $8::text)");
     shedlock::libpqxx::parameters values{names_value(op),
                                          interval(op.at_most),
                                          interval(op.at_least.value_or(0)),
                                          interval(op.wait),
                                          op.tick ? std::optional{std::to_string(*op.tick)} : std::nullopt,
-                                         op.retry ? "true" : "false"};
+                                         op.retry ? "true" : "false",
+                                         start_within(op)};
     if (!by_session && manner.how == wrapping::exception_block) {
         call = "in_block(string_to_array(translate($1, '{}', ''), ','), $2::interval, $3::interval, $4::interval, "
-               "to_timestamp($5::float8 / 1000000), $6::boolean)";
+               "to_timestamp($5::float8 / 1000000), $6::boolean, $7::interval)";
     } else if (!by_session) {
         values.push_back(manner.host);
     }
@@ -144,11 +151,11 @@ statement run(const operation &op, const manner &manner)
 {
     return {
         "CALL shedlock_run($1::text, format('SELECT work(%L, %s, %s, %L)', $1::text, $2::text, $3::text, $4::text), "
-        "$5::interval, $6::interval, $7::interval, to_timestamp($8::float8 / 1000000), $9::boolean)",
+        "$5::interval, $6::interval, $7::interval, to_timestamp($8::float8 / 1000000), $9::boolean, $10::interval)",
         {op.names[0], std::to_string(op.number), seconds(manner.work),
          op.as == history::outcome::failed ? "true" : "false", interval(op.at_most), interval(op.at_least.value_or(0)),
          interval(op.wait), op.tick ? std::optional{std::to_string(*op.tick)} : std::nullopt,
-         op.retry ? "true" : "false"}};
+         op.retry ? "true" : "false", start_within(op)}};
 }
 
 statement guard(const operation &op, std::optional<microseconds> token)

@@ -83,6 +83,8 @@ bool may_be_done(const acquisition &one)
 // run of the same tick uses it up only if it is done. Pauses and releases by force use up no tick.
 bool may_have_had_its_turn(const world &world, const biography &about, const operation &refused)
 {
+    if (refused.start_within && world.latest(refused) > *refused.tick + *refused.start_within)
+        return true; // too late
     const auto &all = about.acquisitions;
     return std::any_of(all.begin(), all.end(), [&](const auto &one) {
         if (one.fate.outcome == fates::undone || one.op->called.at > refused.done.at)

@@ -140,6 +140,8 @@ void ticks_run_once(const world &world, const biography &about, found &all)
         if (!again.op->tick || again.fate.outcome != fates::kept)
             continue;
         const auto tick = *again.op->tick;
+        if (const auto &limit = again.op->start_within; limit && world.earliest(*again.op) > tick + *limit)
+            all.push_back({"tick", "granted, although it was too late for its tick", {*again.op}});
         for (const auto &first : about.acquisitions) {
             if (first.op == again.op || first.fate.outcome != fates::kept || !came_before(first, again) ||
                 first.op->tick.value_or(world.earliest(*first.op)) < tick ||

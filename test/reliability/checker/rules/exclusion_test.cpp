@@ -295,6 +295,14 @@ TEST(checker, tick_ahead_of_the_clock_that_failed_is_still_due_after_a_run_witho
     EXPECT_EQ(broken(ahead + between(" done=no") + asks_for_tick(290, " retry=yes", "no")), "unexplained");
 }
 
+TEST(checker, tick_sees_that_it_was_too_late)
+{
+    EXPECT_EQ(broken(turn("") + asks_for_tick(91, " start_within=218", "yes token=310")), "tick");
+    EXPECT_EQ(broken(turn("") + asks_for_tick(91, " start_within=219", "yes token=310")), "");
+    EXPECT_EQ(broken(turn("") + asks_for_tick(91, " start_within=100", "no")), "");
+    EXPECT_EQ(broken(turn("") + asks_for_tick(91, " start_within=1000", "no")), "unexplained");
+}
+
 TEST(checker, tick_sees_that_a_due_tick_was_refused)
 {
     EXPECT_EQ(broken(turn(" done=no") + asks_for_tick(90, " retry=yes", "no")), "unexplained");
