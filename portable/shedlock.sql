@@ -2552,13 +2552,6 @@ DECLARE
     tick timestamptz;
     changed timestamptz;
     skipped interval;
-    month timestamp;
-    day int;
-    last_day int;
-    first_weekday int;
-    in_month boolean;
-    in_week boolean;
-    minute int; -- of the day, from 1
 BEGIN
     IF expression IS NULL AND schedule IS NOT NULL THEN
         every := schedule::interval;
@@ -2605,10 +2598,7 @@ BEGIN
                          'Three hours east of UTC is Etc/GMT-3.';
     END IF;
 
-    latest := at;
-    IF looks_ahead THEN
-        latest := at + LEAST(every / 2, interval '30 seconds');
-    END IF;
+    latest := at + CASE WHEN looks_ahead THEN LEAST(every / 2, interval '30 seconds') ELSE interval '0' END;
     shown := latest AT TIME ZONE zone;
     bound := shown;
     each := CASE WHEN expression IS NULL THEN every < interval '1 day' ELSE expression[6] = 'each' END;
@@ -2625,40 +2615,48 @@ BEGIN
 
         -- `due` becomes the latest time of the schedule that is not after `bound`.
         IF expression IS NOT NULL THEN
-            month := date_trunc('month', bound);
-            day := date_part('day', bound);
-            minute := length(rtrim(left(expression[1], (date_part('hour', bound) * 60
-                                                        + date_part('minute', bound))::int + 1), '0'));
-            IF minute = 0 THEN -- there is none on that day
-                day := day - 1;
-            END IF;
-            <<search>> LOOP
-                IF substr(expression[3], date_part('month', month)::int, 1) = '1' THEN
-                    last_day := date_part('day', month + interval '1 month -1 day');
-                    first_weekday := date_part('dow', month);
-                    day := LEAST(day, last_day);
-                    WHILE day > 0 LOOP
-                        in_month := substr(expression[2], day, 1) = '1'
-                                    OR day = last_day AND right(expression[2], 1) = '1';
-                        in_week := substr(expression[4], (day - 1) / 7 * 7 + (first_weekday + day - 1) % 7 + 1, 1) = '1';
-                        EXIT search WHEN CASE expression[5] WHEN 'or' THEN in_month OR in_week
-                                                            ELSE in_month AND in_week END;
-                        day := day - 1;
-                    END LOOP;
+            DECLARE
+                month timestamp := date_trunc('month', bound);
+                day int := date_part('day', bound);
+                minute int := length(rtrim(left(expression[1], (date_part('hour', bound) * 60
+                                                                + date_part('minute', bound))::int + 1), '0'));
+                last_day int;
+                first_weekday int;
+                in_month boolean;
+                in_week boolean;
+            BEGIN
+                IF minute = 0 THEN -- no time of that day is left (minutes are counted from 1)
+                    day := day - 1;
                 END IF;
-                month := month - interval '1 month';
-                day := 31;
-                IF month < bound - interval '481 months' THEN
-                    RAISE invalid_parameter_value
-                        USING MESSAGE = format('schedule "%s" never comes', schedule),
-                              DETAIL = 'There is no such day in 40 years.';
+                <<search>> LOOP
+                    IF substr(expression[3], date_part('month', month)::int, 1) = '1' THEN
+                        last_day := date_part('day', month + interval '1 month -1 day');
+                        first_weekday := date_part('dow', month);
+                        day := LEAST(day, last_day);
+                        WHILE day > 0 LOOP
+                            in_month := substr(expression[2], day, 1) = '1'
+                                        OR day = last_day AND right(expression[2], 1) = '1';
+                            in_week := substr(expression[4], (day - 1) / 7 * 7 + (first_weekday + day - 1) % 7 + 1, 1)
+                                       = '1';
+                            EXIT search WHEN CASE expression[5] WHEN 'or' THEN in_month OR in_week
+                                                                ELSE in_month AND in_week END;
+                            day := day - 1;
+                        END LOOP;
+                    END IF;
+                    month := month - interval '1 month';
+                    day := 31;
+                    IF month < bound - interval '481 months' THEN
+                        RAISE invalid_parameter_value
+                            USING MESSAGE = format('schedule "%s" never comes', schedule),
+                                  DETAIL = 'There is no such day in 40 years.';
+                    END IF;
+                END LOOP;
+                due := month + make_interval(days => day - 1);
+                IF due <> date_trunc('day', bound) THEN
+                    minute := length(rtrim(expression[1], '0'));
                 END IF;
-            END LOOP;
-            due := month + make_interval(days => day - 1);
-            IF due <> date_trunc('day', bound) THEN
-                minute := length(rtrim(expression[1], '0'));
-            END IF;
-            due := due + make_interval(mins => minute - 1);
+                due := due + make_interval(mins => minute - 1);
+            END;
         ELSIF months = 0 THEN
             due := date_bin(every, bound, origin);
         ELSE

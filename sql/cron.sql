@@ -28,6 +28,11 @@ SELECT zone, schedule, tick
                  WHERE tick >= day::timestamptz) t
  ORDER BY zone, schedule, tick;
 
+-- The same nights, seen from the summers after them.
+SELECT shedlock_tick('*/30 2 29 10 *', 'Europe/Berlin', '2024-07-01') AS second,
+       shedlock_tick('30 2 29 10 *', 'Europe/Berlin', '2024-07-01') AS first,
+       shedlock_tick('*/30 2 26 3 *', 'Europe/Berlin', '2023-07-01') AS skipped;
+
 -- By brute force: what the wall clocks show in every minute of the nights in which they are changed, and which minutes
 -- they skip. Each expression has a condition in SQL that says the same.
 CREATE TEMP TABLE night AS
