@@ -7,6 +7,7 @@
 #   make instructions   counts instructions per call, ours and Java's
 #   make model          checks a model of the protocol with spin, exhaustively (a few minutes)
 #   make check-monitoring sends every query of docs/monitoring to a real Prometheus that scrapes a real server
+#   make check-schedules compares the ticks of random crontab expressions with those of two other programs from npm (a few minutes; SEED=7: other expressions)
 #   make bench          measures the extension compared with its alternatives, and writes docs/benchmark.md (under 20 minutes)
 #   make check-versions runs make check on Debian 12, Ubuntu 24.04, Debian 13, sid and experimental (SUITES="sid experimental": only these), and writes docs/compatibility.md
 #   make check-citus    runs the tests of the SQL functions and the races at the coordinator of a Citus cluster, where Citus is installed
@@ -24,7 +25,7 @@
 # service and make no cluster.
 
 PG_CONFIG ?= pg_config
-project_commands = packages demo check check-monitoring quick check-busy check-unit check-versions check-citus deb check-deb rpm pictures dist instructions bench valgrind sanitize check-assert model torture
+project_commands = packages demo check check-monitoring check-schedules quick check-busy check-unit check-versions check-citus deb check-deb rpm pictures dist instructions bench valgrind sanitize check-assert model torture
 server_build = bison flex dpkg-dev libicu-dev
 tool = echo 'Compiling the command-line tool (about a minute; what the compiler says is in build.log).' && cmake -S . -B build >build.log && cmake --build build --parallel 2 --target shedlock_tool >>build.log || { cat build.log; exit 1; }
 
@@ -53,6 +54,11 @@ check-monitoring: packages
 	@$(tool)
 	@$(MAKE) -s >build.log 2>&1 || { cat build.log; exit 1; }
 	@test/monitoring/check
+
+check-schedules: packages
+	@command -v npm >/dev/null || dev/install-packages npm
+	@$(MAKE) -s >build.log 2>&1 || { cat build.log; exit 1; }
+	@test/schedules/check
 
 quick:
 	@dev/install-packages build server libgtest-dev libpqxx-dev

@@ -2546,8 +2546,7 @@ DECLARE
     latest timestamptz;
     shown timestamp;
     is_recent boolean; -- whether to try if the clock has not been changed since the tick
-    put_back interval;
-    bound timestamp;
+    bound timestamp; -- where the search for `due` begins
     due timestamp; -- by the wall clock
     tick timestamptz;
     changed timestamptz;
@@ -2600,17 +2599,14 @@ BEGIN
 
     latest := at + CASE WHEN looks_ahead THEN LEAST(every / 2, interval '30 seconds') ELSE interval '0' END;
     shown := latest AT TIME ZONE zone;
-    bound := shown;
     each := CASE WHEN expression IS NULL THEN every < interval '1 day' ELSE expression[6] = 'each' END;
     is_recent := each;
     LOOP
-        IF NOT is_recent AND put_back IS NULL THEN
-            -- In the hour that the clock shows again, there may have been a tick at a time that is later by the wall
-            -- clock. So the search begins as much later as the clock has just been put back.
-            put_back := a_day - (shown - (latest - a_day) AT TIME ZONE zone);
-            IF put_back > interval '0' AND (latest - put_back) AT TIME ZONE zone <> shown - put_back THEN
-                bound := shown + put_back;
-            END IF;
+        IF bound IS NULL THEN
+            -- After the clock was put back, there may have been a tick at a time that it does not show yet again. So the
+            -- search begins as much later as the clock was put back within a day.
+            bound := shown + CASE WHEN is_recent THEN interval '0'
+                                  ELSE GREATEST(a_day - (shown - (latest - a_day) AT TIME ZONE zone), interval '0') END;
         END IF;
 
         -- `due` becomes the latest time of the schedule that is not after `bound`.
@@ -2669,6 +2665,7 @@ BEGIN
             tick := latest - (shown - due);
             EXIT WHEN shown - due < a_day AND tick AT TIME ZONE zone = due;
             is_recent := false;
+            bound := NULL;
             CONTINUE;
         END IF;
         -- `tick` becomes the instant at which the wall clock shows `due`. Counted from the day before, it is the first of
@@ -2682,7 +2679,7 @@ BEGIN
                 -- Due at the instant of the change, which is at a whole second. Bisection makes `changed` the first
                 -- second of the new time.
                 DECLARE
-                    before timestamptz := date_trunc('second', changed - skipped);
+                    before timestamptz := date_trunc('second', changed - a_day);
                     middle timestamptz;
                 BEGIN
                     changed := date_trunc('second', changed);
