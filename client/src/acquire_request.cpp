@@ -100,15 +100,15 @@ refusal acquire_request::explain(const std::vector<fields> &rows) const
 
 void acquire_request::learn_tick(const fields &own_row)
 {
-    if (options_.every && !tick_)
+    if (has_schedule() && !tick_)
         tick_ = to_instant(own_row[seen::last_tick]);
 }
 
 std::optional<instant> acquire_request::tick_now(clock::time_point until)
 {
-    if (!options_.every)
+    if (!has_schedule())
         return std::nullopt;
-    const auto reply = session_.ask("SELECT " + sql::in_microseconds(tick_of_every({})), {}, until);
+    const auto reply = session_.ask("SELECT " + sql::in_microseconds(tick_of_schedule({})), {}, until);
     return to_instant(reply.rows.at(0)[0]);
 }
 
@@ -118,10 +118,15 @@ std::string acquire_request::tick_sql() const
 {
     if (tick_)
         return sql::constant(*tick_);
-    return options_.every ? tick_of_every(clock::now() - called_) : "NULL::pg_catalog.timestamptz";
+    return has_schedule() ? tick_of_schedule(clock::now() - called_) : "NULL::pg_catalog.timestamptz";
 }
 
-std::string acquire_request::tick_of_every(clock::duration ago) const
+bool acquire_request::has_schedule() const
+{
+    return sql::has_schedule(options_);
+}
+
+std::string acquire_request::tick_of_schedule(clock::duration ago) const
 {
     return sql::tick(options_, "@extschema@.shedlock_tick", ago);
 }

@@ -29,19 +29,21 @@ public:
     // Why these rows refuse it.
     [[nodiscard]] refusal explain(const std::vector<fields> &rows) const;
 
-    // The tick of `every` is known from the first answer on, or from our row if that answer was lost.
+    // The tick of a schedule (`every` or `cron`) is known from the first answer on, or from our row if that answer was
+    // lost.
     [[nodiscard]] const std::optional<instant> &tick() const { return tick_; }
     void learn_tick(const fields &own_row);
 
-    // The tick of `every` at the moment at which the server answers; nullopt without `every`.
+    // The tick of the schedule at the moment at which the server answers; nullopt without a schedule.
     std::optional<instant> tick_now(clock::time_point until);
 
 private:
     void require_session() const;
-    [[nodiscard]] bool has_tick() const { return tick_ || options_.every; }
+    [[nodiscard]] bool has_schedule() const;
+    [[nodiscard]] bool has_tick() const { return tick_ || has_schedule(); }
     [[nodiscard]] std::string rows_of_asked(const std::string &tick) const;
     [[nodiscard]] std::string tick_sql() const;
-    [[nodiscard]] std::string tick_of_every(clock::duration ago) const;
+    [[nodiscard]] std::string tick_of_schedule(clock::duration ago) const;
 
     session &session_;
     const names &names_;

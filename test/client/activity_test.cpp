@@ -120,6 +120,35 @@ TEST_F(options_test, days_of_every_begin_at_midnight_in_the_zone)
     EXPECT_THROW((void) locks.try_acquire(name, {.at_most = 1min, .zone = "UTC"}), shedlock::usage_error);
 }
 
+TEST_F(options_test, times_of_cron_are_those_of_the_zone)
+{
+    const auto time = [&](const std::string &zone) {
+        const auto lock = locks.try_acquire(name + zone, {.at_most = 1min, .cron = "30 2 1 1 *", .zone = zone});
+        return lock->tick().value().time_since_epoch() % 24h;
+    };
+    EXPECT_EQ(time(""), 2h + 30min);
+    EXPECT_EQ(time("Asia/Tokyo"), 17h + 30min);
+    EXPECT_THROW((void) time("Asia/No'where"), shedlock::usage_error);
+}
+
+TEST_F(options_test, a_bad_crontab_expression_is_a_usage_error_of_the_server)
+{
+    const auto state = [&](const std::string &cron) -> std::string {
+        try {
+            (void) locks.try_acquire(name, {.at_most = 1min, .cron = cron});
+        } catch (const shedlock::usage_error &failure) {
+            EXPECT_NE(std::string{failure.what()}.find("schedule"), std::string::npos) << failure.what();
+            return failure.sqlstate();
+        }
+        return "it was accepted";
+    };
+    EXPECT_EQ(state("60 * * * *"), "22023");
+    EXPECT_EQ(state("0 0 31 2 *"), "22023") << "that day never comes";
+    EXPECT_EQ(state("* * ' * *"), "22023");
+    EXPECT_EQ(state("0 minutes"), "22023") << "an interval";
+    EXPECT_EQ(server::state(name), "");
+}
+
 TEST_F(options_test, a_name_that_no_table_can_hold_is_not_sent)
 {
     auto nowhere = client("host=/nowhere");

@@ -143,6 +143,22 @@ TEST_F(client_test, takes_the_tick_of_a_period_from_the_server)
     EXPECT_FALSE(locks.acquire(name, {.at_most = 1min, .every = 720h}, 1min));
 }
 
+TEST_F(client_test, takes_the_tick_of_a_crontab_expression_from_the_server)
+{
+    const shedlock::options yearly{.at_most = 1min, .cron = "0 0 1 1 *", .zone = "Europe/Berlin"};
+    ASSERT_TRUE(locks.run(name, yearly, [](shedlock::lock &) {}));
+    EXPECT_EQ(
+        server::ask("SELECT extract(epoch FROM shedlock_tick('0 0 1 1 *', zone => 'Europe/Berlin')) * 1000000 = " +
+                    std::to_string(stored_tick(name).time_since_epoch().count())),
+        "t");
+    const frozen_clock clock; // so that a wait would never end
+    EXPECT_FALSE(locks.acquire(name, yearly, 1min));
+    const auto in_months = locks.try_acquire(name + "2", {.at_most = 1min, .cron = "12 months"});
+    EXPECT_EQ(server::ask("SELECT extract(epoch FROM shedlock_tick('12 months')) * 1000000 = " +
+                          std::to_string(in_months->tick()->time_since_epoch().count())),
+              "t");
+}
+
 TEST_F(client_test, means_the_tick_of_the_call_however_long_it_waits)
 {
     const auto tick_now = [] {
@@ -164,17 +180,20 @@ TEST_F(client_test, means_the_tick_of_the_call_however_long_it_waits)
 
 TEST_F(client_test, means_the_tick_of_the_call_however_long_no_server_answers)
 {
-    proxy network;
-    auto through = client(network.connection());
-    network.refuse_newcomers();
-    auto acquiring = std::async(std::launch::async,
-                                [&] { return through.acquire(name, {.at_most = 1h, .every = 1min}, 10h).has_value(); });
-    EXPECT_TRUE(server::comes_true([&] { return network.refused() > 0; }));
-    advance_clock(2h);
-    network.let_go();
-    EXPECT_TRUE(acquiring.get());
-    EXPECT_LT(stored_tick(name), now() - 119min);
-    EXPECT_GT(stored_tick(name), now() - 3h);
+    for (shedlock::options how : {shedlock::options{.every = 1min}, {.cron = "* * * * *"}}) {
+        how.at_most = 1h;
+        const auto lock = name + how.cron;
+        proxy network;
+        auto through = client(network.connection());
+        network.refuse_newcomers();
+        auto acquiring = std::async(std::launch::async, [&] { return through.acquire(lock, how, 10h).has_value(); });
+        EXPECT_TRUE(server::comes_true([&] { return network.refused() > 0; }));
+        advance_clock(2h);
+        network.let_go();
+        EXPECT_TRUE(acquiring.get());
+        EXPECT_LT(stored_tick(lock), now() - 119min);
+        EXPECT_GT(stored_tick(lock), now() - 3h);
+    }
 }
 
 TEST_F(client_test, goes_on_waiting_when_its_query_of_the_view_ends_in_a_deadlock)
@@ -336,7 +355,12 @@ TEST_F(client_test, refuses_bad_arguments_with_a_reason)
     EXPECT_NE(attempt(name, {}).find("at_most must be at least 1 millisecond"), std::string::npos);
     EXPECT_NE(attempt(name, {.at_most = 1s, .at_least = 2s}).find("at_least"), std::string::npos);
     EXPECT_NE(attempt(name, {.at_most = 1s, .retry = true}).find("retry"), std::string::npos);
-    EXPECT_NE(attempt(name, {.at_most = 1s, .tick = now(), .every = 1h}).find("not both"), std::string::npos);
+    for (const auto &two : {shedlock::options{.at_most = 1s, .tick = now(), .every = 1h},
+                            {.at_most = 1s, .tick = now(), .cron = "@daily"},
+                            {.at_most = 1s, .every = 1h, .cron = "@daily"}})
+        EXPECT_EQ(attempt(name, two), "give only one of tick, every and cron");
+    EXPECT_EQ(attempt(name, {.at_most = 1s, .zone = "UTC"}),
+              "zone applies only to every and cron, and neither was given");
     EXPECT_NE(attempt(name, {.at_most = 1s, .every = -1h}).find("every"), std::string::npos);
     EXPECT_NE(attempt("", {.at_most = 1s}).find("must not be empty"), std::string::npos);
     EXPECT_NE(attempt(std::vector<std::string>{}, {.at_most = 1s}).find("name"), std::string::npos);

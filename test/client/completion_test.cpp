@@ -405,23 +405,24 @@ TEST_F(completion_test, tells_the_tick)
 TEST_F(completion_test, tells_the_tick_of_an_acquisition_whose_reply_was_lost)
 {
     using namespace std::chrono;
-    for (const auto every : {std::optional<microseconds>{1h}, std::optional<microseconds>{}}) {
+    for (const shedlock::options &how :
+         {shedlock::options{.at_most = 1min, .every = 1h}, {.at_most = 1min, .cron = "@yearly"}, {.at_most = 1min}}) {
+        const auto lock = name + how.cron;
         proxy network;
         auto through = client(network.connection());
         (void) through.try_acquire(name + " to connect", {.at_most = 1s});
         network.hold_replies();
-        auto acquiring = std::async(std::launch::async,
-                                    [&] { return through.try_acquire(name, {.at_most = 1min, .every = every}); });
-        EXPECT_TRUE(server::comes_true([&] { return server::state(name) == "held"; }));
+        auto acquiring = std::async(std::launch::async, [&] { return through.try_acquire(lock, how); });
+        EXPECT_TRUE(server::comes_true([&] { return server::state(lock) == "held"; }));
         network.cut();
         const auto mine = acquiring.get();
         ASSERT_TRUE(mine);
         const auto tick = mine->tick();
-        ASSERT_EQ(tick.has_value(), every.has_value());
+        ASSERT_EQ(tick.has_value(), how.every || !how.cron.empty());
         if (tick) {
             EXPECT_EQ(server::ask("SELECT extract(epoch FROM last_tick) * 1000000 = " +
                                   std::to_string(tick->time_since_epoch().count()) + " FROM shedlock WHERE name = '" +
-                                  name + "'"),
+                                  lock + "'"),
                       "t");
         }
     }

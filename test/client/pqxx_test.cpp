@@ -241,6 +241,26 @@ TEST_F(pqxx_test, has_the_server_compute_the_tick_of_a_period)
     EXPECT_EQ(in_utc->tick()->time_since_epoch() % 24h, 0s);
 }
 
+TEST_F(pqxx_test, has_the_server_compute_the_tick_of_a_crontab_expression)
+{
+    shedlock::pqxx_options how{1min};
+    how.cron = "30 2 1 1 *";
+    how.zone = "Asia/Tokyo";
+    how.retry = true;
+    auto mine = shedlock::try_acquire(db, name, how);
+    ASSERT_TRUE(mine && mine->tick());
+    EXPECT_EQ(mine->tick()->time_since_epoch() % 24h, 17h + 30min);
+    EXPECT_EQ(std::to_string(mine->tick()->time_since_epoch().count()),
+              server::ask("SELECT (extract(epoch FROM shedlock_tick('30 2 1 1 *', 'Asia/Tokyo')) * 1000000)::bigint"));
+    mine->release(shedlock::outcome::failed);
+    EXPECT_TRUE(shedlock::run(db, name, how, [](pqxx::work &) {}));
+    EXPECT_FALSE(shedlock::run(db, name, how, [](pqxx::work &) {}));
+    shedlock::pqxx_options in_months{1min};
+    in_months.cron = "12 months";
+    EXPECT_EQ(std::to_string(shedlock::try_acquire(db, name + "2", in_months)->tick()->time_since_epoch().count()),
+              server::ask("SELECT (extract(epoch FROM shedlock_tick('12 months')) * 1000000)::bigint"));
+}
+
 TEST_F(pqxx_test, waits_for_another_holder)
 {
     const auto theirs = shedlock::try_acquire(db, name, {.at_most = 1min});
@@ -278,6 +298,8 @@ TEST_F(pqxx_test, has_the_server_check_the_arguments)
     EXPECT_EQ(acquire(name, {.at_most = 1min, .retry = true}), "22023") << "retry without a tick";
     EXPECT_EQ(acquire(name, {.at_most = 1min, .every = -1h}), "22023");
     EXPECT_EQ(acquire(name, {.at_most = 1min, .every = 1h, .zone = "Nowhere"}), "22023");
+    EXPECT_EQ(acquire(name, {.at_most = 1min, .cron = "60 * * * *"}), "22023");
+    EXPECT_EQ(acquire(name, {.at_most = 1min, .cron = "0 0 31 2 *"}), "22023") << "that day never comes";
     EXPECT_EQ(acquire("", {1min}), "22023");
     EXPECT_EQ(acquire(std::vector<std::string>{}, {1min}), "22023");
     EXPECT_EQ(acquire({name, name + "2", ""}, {1min}), "22023");
@@ -300,8 +322,14 @@ TEST_F(pqxx_test, ignores_no_option)
 {
     shedlock::pqxx_options how{1min};
     how.zone = "UTC";
-    EXPECT_THROW((void) shedlock::try_acquire(db, name, how), shedlock::usage_error) << "a zone without every";
+    EXPECT_THROW((void) shedlock::try_acquire(db, name, how), shedlock::usage_error) << "a zone without a schedule";
+    how.cron = "@daily";
+    how.tick = noon;
+    EXPECT_THROW((void) shedlock::try_acquire(db, name, how), shedlock::usage_error) << "a tick and cron";
+    how.tick.reset();
     how.every = 1h;
+    EXPECT_THROW((void) shedlock::try_acquire(db, name, how), shedlock::usage_error) << "every and cron";
+    how.cron.clear();
     how.tick = noon;
     EXPECT_THROW((void) shedlock::try_acquire(db, name, how), shedlock::usage_error) << "a tick and every";
 }

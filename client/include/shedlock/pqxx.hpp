@@ -19,7 +19,7 @@
 // usage_error (shedlock's) is thrown without asking the server. Every other error is libpqxx's, unchanged:
 // pqxx::sql_error (22xxx) for arguments, which the server checks; pqxx::in_doubt_error if the connection broke during a
 // commit, which may have succeeded. If the run had a tick and retry, run the same tick again: it is refused if the
-// first run was committed. Save the tick for that, because by then options.every may yield a later one.
+// first run was committed. Save the tick for that, because by then options.every or options.cron may yield a later one.
 #pragma once
 
 #include "types.hpp"
@@ -48,10 +48,14 @@ struct pqxx_options {
     // The period of the schedule, given instead of a tick. The tick is then the server's shedlock_tick(every, zone) at
     // the time of the call. Default: none
     std::optional<std::chrono::microseconds> every{};
-    // The time zone for `every`; giving it without `every` is an error. Default: empty, which means UTC
+    // The schedule as a crontab expression ("30 2 * * 1-5", "@daily"), given instead of a tick or a period. The tick is
+    // then the server's shedlock_tick(cron, zone) at the time of the call. An interval as text is also accepted, and
+    // may have months ("1 month"). Default: empty, which means none
+    std::string cron{};
+    // The time zone of the schedule; giving it without `every` or `cron` is an error. Default: empty, which means UTC
     std::string zone{};
     // If true, only a run that is done uses up its tick: a tick whose last run failed, or was never released, is still
-    // due. Needs tick or every. Default: false
+    // due. Needs tick, every or cron. Default: false
     bool retry = false;
     // How long after its tick a run may begin; later it is refused. Needs tick or every. Default: at any time, until
     // the next tick

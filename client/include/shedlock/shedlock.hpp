@@ -51,11 +51,16 @@ struct options {
     // Instead of a tick: the period of the schedule. The tick is then the server's shedlock_tick(every, zone) at the
     // moment of the call.
     std::optional<std::chrono::microseconds> every{};
-    // The time zone for every, by the name that the server knows (Europe/Berlin): days begin at midnight there. Needs
-    // every. Default: empty, which means UTC
+    // Instead of a tick or a period: the schedule as a crontab expression ("30 2 * * 1-5", "@daily"). The tick is then
+    // the server's shedlock_tick(cron, zone) at the moment of the call: the latest instant of the expression that has
+    // come, or comes within 30 seconds. An interval as text is also accepted, and may have months ("1 month"). Default:
+    // empty, which means none
+    std::string cron{};
+    // The time zone of the schedule, by the name that the server knows (Europe/Berlin): days begin at midnight there,
+    // and times of day are local. Needs every or cron. Default: empty, which means UTC
     std::string zone{};
     // If true, only a run that is done uses up its tick: a tick whose last run failed, or was never released, is still
-    // due, until a later tick is acquired. Needs tick or every.
+    // due, until a later tick is acquired. Needs tick, every or cron.
     bool retry = false;
     // How long after its tick a run may begin. Later it is refused for good, as late; by default at any time, until the
     // next tick. Needs tick or every.
@@ -193,7 +198,7 @@ public:
 
     [[nodiscard]] shedlock::token token() const;
     [[nodiscard]] const shedlock::names &names() const;
-    // options.tick, or what the server computed for options.every.
+    // options.tick, or what the server computed for options.every or options.cron.
     [[nodiscard]] std::optional<instant> tick() const;
 
     // The lease lasts for at_most from now, and the lock is kept for at_least from now if that is given. From now on

@@ -222,7 +222,7 @@ struct sql {
             text += ", at_least => " + constant(how.at_least);
         if (wait.count() != 0)
             text += ", wait => " + constant(wait);
-        if (how.tick || how.every)
+        if (how.tick || has_schedule(how))
             text += ", tick => tick";
         if (how.retry)
             text += ", retry => true";
@@ -237,16 +237,19 @@ struct sql {
     // The tick of a run, as a column, or NULL.
     template <class Options> static std::string due(const Options &how)
     {
-        return due(how.every  ? tick(how, "shedlock_tick")
-                   : how.tick ? constant(*how.tick)
-                              : "NULL::pg_catalog.timestamptz");
+        return due(has_schedule(how) ? tick(how, "shedlock_tick")
+                   : how.tick        ? constant(*how.tick)
+                                     : "NULL::pg_catalog.timestamptz");
     }
     static std::string due(const std::string &tick) { return " FROM (SELECT " + tick + " AS tick OFFSET 0) AS due"; }
-    // The tick of a period, as SQL, at the time of the call or a while before it.
+    template <class Options> static bool has_schedule(const Options &how) { return how.every || !how.cron.empty(); }
+    // The tick of a schedule, as SQL, at the time of the call or a while before it. The server has a function for
+    // intervals and one for text; the types of the constants choose between them.
     template <class Options>
     static std::string tick(const Options &how, const std::string &function, std::chrono::microseconds ago = {})
     {
-        return function + '(' + constant(*how.every) + ", zone => " + constant(how.zone.empty() ? "UTC" : how.zone) +
+        return function + '(' + (how.every ? constant(*how.every) : constant(how.cron)) + ", zone => " +
+               constant(how.zone.empty() ? "UTC" : how.zone) +
                (ago.count() == 0 ? ""
                                  : ", at => pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) " + constant(ago)) +
                ')';
@@ -257,10 +260,10 @@ struct sql {
     }
     template <class Options> static void require_one_tick(const Options &how)
     {
-        if (how.tick && how.every)
-            throw usage_error{"give either tick or every, not both", "22023"};
-        if (!how.every && !how.zone.empty())
-            throw usage_error{"zone applies only to every, which was not given", "22023"};
+        if (how.tick.has_value() + how.every.has_value() + !how.cron.empty() > 1)
+            throw usage_error{"give only one of tick, every and cron", "22023"};
+        if (!has_schedule(how) && !how.zone.empty())
+            throw usage_error{"zone applies only to every and cron, and neither was given", "22023"};
     }
     // The beginning of a call. schema: quoted, with its dot, or "" for that of search_path.
     static std::string call(const std::string &function, const names &what, token id, const std::string &schema = {})
