@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <iterator>
 #include <pwd.h>
 #include <sstream>
 #include <unistd.h>
@@ -64,25 +65,68 @@ CLI::Option *add_number(CLI::App *to, const std::string &name, Number &value, co
     return add_value(to, name, "NUMBER", read, help);
 }
 
-microseconds to_duration(const std::string &name, const std::string &text)
+// The units of a duration, in microseconds, and their names for messages.
+struct units {
+    std::map<std::string_view, std::int64_t> sizes;
+    const char *names;
+};
+
+const units of_times{{{"ms", 1000}, {"s", 1000000}, {"m", 60000000}, {"h", 3600000000}, {"d", 86400000000}},
+                     "ms, s, m, h, d"};
+// Months have no fixed size.
+const units of_periods = [] {
+    units more{of_times.sizes, "ms, s, m, h, d, w, mon"};
+    more.sizes["w"] = 7 * more.sizes["d"];
+    return more;
+}();
+
+microseconds to_duration(const std::string &name, const std::string &text, const units &allowed)
 {
-    static const std::map<std::string_view, std::int64_t> units{
-        {"ms", 1000}, {"s", 1000000}, {"m", 60000000}, {"h", 3600000000}, {"d", 86400000000}};
     const auto digits = std::min(text.find_first_not_of("0123456789"), text.size());
-    const auto unit = units.find(std::string_view{text}.substr(digits));
+    const auto unit = allowed.sizes.find(std::string_view{text}.substr(digits));
     std::int64_t number = 0, whole = 0;
-    if (unit == units.end() || !parse(std::string_view{text}.substr(0, digits), number) ||
+    if (unit == allowed.sizes.end() || !parse(std::string_view{text}.substr(0, digits), number) ||
         __builtin_mul_overflow(number, unit->second, &whole))
-        throw CLI::ValidationError{
-            name, "\"" + text + "\" is not a whole number with a unit (ms, s, m, h, d), such as 10m, or is too large"};
+        throw CLI::ValidationError{name, "\"" + text + "\" is not a whole number with a unit (" + allowed.names +
+                                             "), such as 10m, or is too large"};
     return microseconds{whole};
 }
 
 template <typename Duration>
 CLI::Option *add_duration(CLI::App *to, const std::string &name, Duration &value, const std::string &help)
 {
-    const auto read = [&value, name](const std::string &text) { value = to_duration(name, text); };
+    const auto read = [&value, name](const std::string &text) { value = to_duration(name, text, of_times); };
     return add_value(to, name, "TIME", read, help);
+}
+
+// Months go to the server as the text of an interval.
+CLI::Option *add_period(CLI::App *to, const std::string &name, std::optional<microseconds> &value, std::string &months,
+                        const std::string &help)
+{
+    const auto read = [&value, &months, name](const std::string &text) {
+        if (std::uint16_t number = 0;
+            text.ends_with("mon") && parse(std::string_view{text}.substr(0, text.size() - 3), number))
+            months = std::to_string(number) + " months";
+        else
+            value = to_duration(name, text, of_periods);
+    };
+    return add_value(to, name, "TIME", read, help);
+}
+
+// The server reads the expression. But it takes a number for an interval, and if the quotes were forgotten, the first
+// field is all that we get: the others look like names of locks.
+CLI::Option *add_expression(CLI::App *to, const std::string &name, std::string &value, const std::string &help)
+{
+    const auto read = [&value, name](const std::string &text) {
+        std::istringstream words{text};
+        const auto fields = std::distance(std::istream_iterator<std::string>{words}, {});
+        if (fields != 5 && !text.starts_with('@'))
+            throw CLI::ValidationError{name, "\"" + text +
+                                                 "\" is not a crontab expression in quotes, of five fields or a word "
+                                                 "such as @daily"};
+        value = text;
+    };
+    return add_value(to, name, "TEXT", read, help);
 }
 
 CLI::Option *add_instant(CLI::App *to, const std::string &name,
@@ -109,14 +153,17 @@ std::string default_holder()
 void check_and_fill_in(request &asked)
 {
     auto &how = asked.how;
-    if (how.every && how.tick)
-        throw usage_error{"--every or --tick, not both"};
-    if (how.retry && !how.every && !how.tick)
-        throw usage_error{"--retry needs --every or --tick"};
-    if (how.start_within && !how.every && !how.tick)
-        throw usage_error{"--start-within needs --every or --tick"};
-    if (!how.zone.empty() && !how.every)
-        throw usage_error{"--zone needs --every"};
+    const bool has_every = how.every || !asked.months.empty(), has_cron = !how.cron.empty();
+    if (has_every + has_cron + how.tick.has_value() > 1)
+        throw usage_error{"--every, --cron or --tick, only one of them"};
+    if (how.retry && !has_every && !has_cron && !how.tick)
+        throw usage_error{"--retry needs --every, --cron or --tick"};
+    if (how.start_within && !has_every && !has_cron && !how.tick)
+        throw usage_error{"--start-within needs --every, --cron or --tick"};
+    if (!how.zone.empty() && !has_every && !has_cron)
+        throw usage_error{"--zone needs --every or --cron"};
+    if (!asked.months.empty())
+        how.cron = asked.months;
     if (asked.force && asked.names.size() > 1)
         throw usage_error{"--force takes one name"};
     if (asked.max_names < 1)
@@ -285,8 +332,11 @@ private:
     {
         add_lease(to, asked_.how.at_least);
         add_duration(to, "--wait", asked_.wait, "How long to wait, instead of skipping at once");
-        add_duration(to, "--every", asked_.how.every, "Once per such period in the whole fleet, e.g. 1h");
-        add_text(to, "--zone", asked_.how.zone, "The time zone of these periods, e.g. Europe/Berlin (default UTC)");
+        add_period(to, "--every", asked_.how.every, asked_.months,
+                   "Once per such period in the whole fleet, e.g. 1h; also in weeks (1w) and months (1mon)");
+        add_expression(to, "--cron", asked_.how.cron,
+                       "Instead of --every: once per instant of this crontab expression, e.g. \"30 2 * * 1-5\"");
+        add_text(to, "--zone", asked_.how.zone, "The time zone of --every or --cron, e.g. Europe/Berlin (default UTC)");
         add_instant(to, "--tick", asked_.how.tick,
                     "Instead of --every: the instant at which this run is due, e.g. 2026-11-22T10:00:00Z");
         to->add_flag("--retry", asked_.how.retry, "Run again for the same period or tick until a run is done");

@@ -104,10 +104,11 @@ _shedlock_offer_names()
     done < <(_shedlock_names "$1")
 }
 
-_shedlock_offer_durations()
+_shedlock_offer_durations() # OPTION
 {
     if [[ $current =~ ^[0-9]+$ ]]; then
         COMPREPLY+=("$current"{ms,s,m,h,d})
+        [[ $1 != --every ]] || COMPREPLY+=("$current"{w,mon})
     else
         _shedlock_offer 30s 1m 10m 1h 1d
     fi
@@ -190,7 +191,7 @@ _shedlock()
     fi
     case $option in
     ?*) # otherwise a text or a number that only the user knows
-        [[ ${takes[$option]-} != TIME ]] || _shedlock_offer_durations ;;
+        [[ ${takes[$option]-} != TIME ]] || _shedlock_offer_durations "$option" ;;
     *)
         if [[ $current != -* ]]; then
             # shellcheck disable=SC2086 # words

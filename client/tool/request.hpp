@@ -18,6 +18,7 @@ struct request {
 
     std::vector<std::string> names;                       // every command that concerns locks
     options how;                                          // run, acquire; extend: only at_most
+    std::string months;                                   // run, acquire: --every in months, an interval as text
     std::optional<std::chrono::microseconds> at_least;    // extend
     std::chrono::microseconds wait{};                     // run, acquire, pause
     std::optional<std::chrono::microseconds> wait_server; // run; instead of wait, for a server that cannot be reached

@@ -1,5 +1,6 @@
 #include "scene.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -118,9 +119,38 @@ TEST(failure, bad_options_are_125)
     expect_failure(with_options(an_hour({"--wait", "-1s"})), 125, "--wait");
     expect_failure(with_options(an_hour({"-E", "300"})), 125, "255");
     expect_failure(with_options(an_hour({"--every", "0s"})), 125, "every");
-    expect_failure(with_options(an_hour({"--retry"})), 125, "--every");
-    expect_failure(with_options(an_hour({"--every", "1h", "--tick", "@1"})), 125, "--tick");
+    for (const auto *wrong : {"mon", "1 mon", "-1mon", "99999mon", "1mo", "1W", "-1w", "99999999999999w"})
+        expect_failure(with_options(an_hour({"--every", wrong})), 125, "(ms, s, m, h, d, w, mon)");
+    expect_failure(with_options(an_hour({"--every", "0mon"})), 125, "must be positive");
+    for (const auto *period : {"1w", "1mon"})
+        expect_failure(with_options(an_hour({"--wait", period})), 125, "(ms, s, m, h, d)");
+    expect_failure(with_options(an_hour({"--retry"})), 125, "--retry needs --every, --cron or --tick");
+    expect_failure(with_options(an_hour({"--zone", "UTC"})), 125, "--zone needs --every or --cron");
+    for (const auto &two : {words{"--every", "1h", "--tick", "@1"}, words{"--every", "1mon", "--tick", "@1"},
+                            words{"--cron", "@daily", "--tick", "@1"}, words{"--every", "1h", "--cron", "@daily"},
+                            words{"--every", "1mon", "--cron", "@daily"}})
+        expect_failure(with_options(an_hour(two)), 125, "--every, --cron or --tick, only one of them");
     expect_failure(with_options(an_hour({"--no-such-option"})), 125, "--no-such-option");
+    EXPECT_EQ(state(), "");
+}
+
+TEST(failure, a_bad_crontab_expression_is_125)
+{
+    for (const auto &[expression, message] : std::vector<std::pair<std::string, std::string>>{
+             {"60 * * * *", "minute in schedule must be 0 to 59, not \"60\""},
+             {"0 0 31 2 *", "never comes"},
+             {"@reboot", "is none of @yearly"},
+             {"a b c d e", "interval"},
+             {"", "--cron: \"\" is not"},
+             {"@", "\"@\""},
+             {"[1] 2 * * *", "\"[1] 2 * * *\""},
+             {"30", "--cron: \"30\" is not a crontab expression in quotes"}}) {
+        const auto command = under_lock({"true"}, an_hour({"--cron", expression}));
+        expect_failure(command, 125, message);
+        EXPECT_EQ(std::ranges::count(run(command).err, '\n'), 1) << run(command).err;
+    }
+    expect_failure(under_lock({"true"}, an_hour({"--cron", "30", "2", "*", "*", "1-5"})), 125, "in quotes");
+    expect_failure(under_lock({"true"}, an_hour({"--cron", "@daily", "--zone", "Asia/Nowhere"})), 125, "Asia/Nowhere");
     EXPECT_EQ(state(), "");
 }
 

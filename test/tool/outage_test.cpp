@@ -219,7 +219,37 @@ TEST(tick_test, may_be_a_local_day)
     EXPECT_NE(day("UTC").find("T00:00:00Z"), std::string::npos);
     EXPECT_NE(day("Asia/Tokyo").find("T15:00:00Z"), std::string::npos);
     EXPECT_EQ(day("Asia/Nowhere"), "");
-    EXPECT_EQ(run(under_lock({"true"}, {"--at-most", "1m", "--zone", "UTC"})).status, 125) << "it needs --every";
+}
+
+TEST(tick_test, may_be_a_week_or_months)
+{
+    const auto run_of = [](const std::string &period) {
+        return run({"shedlock", "run", name() + period, "--at-most", "1m", "--every", period, "--zone", "Asia/Tokyo",
+                    "--", "printenv", "SHEDLOCK_TICK"});
+    };
+    for (const auto &[period, interval] :
+         {std::pair{"1w", "7 days"}, std::pair{"1mon", "1 month"}, std::pair{"6mon", "6 months"}}) {
+        const auto due = [&interval = interval] {
+            return ask(std::string{"SELECT to_char(shedlock_tick('"} + interval +
+                       "', zone => 'Asia/Tokyo') AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')") +
+                   '\n';
+        };
+        const auto before = due();
+        const auto tick = run_of(period);
+        EXPECT_TRUE(tick.out == before || tick.out == due()) << period << tick.out << tick.err; // it may end meanwhile
+    }
+}
+
+TEST(tick_test, may_be_an_instant_of_a_crontab_expression)
+{
+    const auto tick = [](const std::string &expression, const std::string &zone) {
+        return run({"shedlock", "run", name() + zone, "--at-most", "1m", "--cron", expression, "--zone", zone, "--",
+                    "printenv", "SHEDLOCK_TICK"})
+            .out;
+    };
+    EXPECT_NE(tick("30 2 1 1 *", "UTC").find("-01-01T02:30:00Z"), std::string::npos);
+    EXPECT_NE(tick("30 2 1 jan *", "Asia/Tokyo").find("-12-31T17:30:00Z"), std::string::npos);
+    EXPECT_NE(tick("@yearly", "Asia/Kolkata").find("-12-31T18:30:00Z"), std::string::npos);
 }
 
 TEST(help_test, shows_where_the_command_goes)

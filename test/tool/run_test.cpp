@@ -519,6 +519,32 @@ TEST(run, every_runs_again_in_the_next_period)
     EXPECT_TRUE(comes_true(runs));
 }
 
+// Once per instant of a crontab expression
+
+TEST(run, cron_skips_what_has_run_at_this_instant_and_does_not_wait_for_the_next)
+{
+    const auto yearly = [](const words &more) {
+        auto options = an_hour({"--cron", "30 2 1 1 *", "--zone", "Europe/Berlin"});
+        options.insert(options.end(), more.begin(), more.end());
+        return run(under_lock(say_ran, options));
+    };
+    EXPECT_EQ(yearly({}).out, "ran\n");
+    EXPECT_EQ(state(), "free");
+    const auto again = yearly({"--wait", "10m", "-v", "-E", "9"});
+    EXPECT_EQ(again.status, 9);
+    EXPECT_EQ(again.out, "");
+    EXPECT_NE(again.err.find("shedlock: skipped: lock \"" + name() + "\" had its run at "), std::string::npos)
+        << again.err;
+}
+
+TEST(run, cron_with_retry_runs_again_until_it_is_done)
+{
+    const auto yearly = an_hour({"--cron", "@yearly", "--retry"});
+    EXPECT_EQ(run(under_lock({"false"}, yearly)).status, 1);
+    EXPECT_EQ(run(under_lock(say_ran, yearly)).out, "ran\n");
+    EXPECT_EQ(run(under_lock(say_ran, yearly)).out, "");
+}
+
 // At an instant
 
 TEST(run, tick_runs_once_for_an_instant_however_it_is_written)

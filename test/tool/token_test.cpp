@@ -89,6 +89,16 @@ TEST(acquire, retry_gets_a_period_again_after_a_release_as_failed)
     EXPECT_EQ(tool("acquire", once_a_month).status, 1);
 }
 
+TEST(acquire, takes_a_crontab_expression)
+{
+    const auto yearly = an_hour({"--cron", "0 0 1 1 *", "--zone", "Asia/Tokyo", "--retry"});
+    EXPECT_EQ(tool("release", {"--token", acquired(yearly), "--failed"}).status, 0);
+    EXPECT_EQ(tool("release", {"--token", acquired(yearly)}).status, 0);
+    EXPECT_EQ(tool("acquire", yearly).status, 1);
+    EXPECT_EQ(ask("SELECT to_char(last_tick, 'MM-DD HH24:MI') FROM shedlock WHERE name = " + literal(name())),
+              "12-31 15:00");
+}
+
 TEST(acquire, takes_several_names_which_have_one_token)
 {
     const auto other = name() + ".2";
