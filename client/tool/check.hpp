@@ -7,9 +7,20 @@
 
 namespace shedlock::tool {
 
+// When the job's runs are due, and by when they must be done. The server reads the texts.
+struct schedule {
+    std::optional<std::string> ticks; // an interval or a crontab expression
+    std::string zone = "UTC";
+    std::chrono::microseconds grace{}; // after the tick
+    // How far shedlock_tick looks ahead for such a schedule. An early tick is not due yet for a check.
+    std::chrono::microseconds looks_ahead = std::chrono::seconds{30};
+    std::optional<std::string> since; // earlier ticks do not count
+};
+
 struct thresholds {
     std::optional<std::chrono::microseconds> max_age;  // since a run was last done
     std::optional<std::chrono::microseconds> max_held; // by the present holder
+    schedule runs;                                     // without ticks: not limited by a schedule
 };
 
 // The exit status of monitoring plugins.

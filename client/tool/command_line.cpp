@@ -2,6 +2,7 @@
 
 #include "actions.hpp"
 #include "instant.hpp"
+#include "literal.hpp"
 
 #include <CLI/CLI.hpp>
 #include <charconv>
@@ -40,7 +41,8 @@ CLI::Option *add_value(CLI::App *to, const std::string &name, const char *type, 
     return to->add_option_function<std::string>(name, read_plain, help)->type_name(type);
 }
 
-CLI::Option *add_text(CLI::App *to, const std::string &name, std::string &value, const std::string &help)
+template <typename Text>
+CLI::Option *add_text(CLI::App *to, const std::string &name, Text &value, const std::string &help)
 {
     return add_value(
         to, name, "TEXT", [&value](const std::string &text) { value = text; }, help);
@@ -268,11 +270,43 @@ private:
         auto *const limit = command->add_option_group("limits", "At least one");
         add_duration(limit, "--max-age", asked_.check_limits.max_age, "Critical: not done for longer than that");
         add_duration(limit, "--max-held", asked_.check_limits.max_held, "Critical: held for longer than that");
-        limit->require_option(1, 2);
-        command->footer("Status 0: OK; 1: WARNING, the last run failed or ran out, or the job is paused;\n"
+        add_schedule(command, limit);
+        limit->require_option(1, 0);
+        command->footer("Status 0: OK; 1: WARNING, the last run failed or ran out, the job is paused, or the run\n"
+                        "   that should be done is still under way;\n"
                         "2: CRITICAL, not done in time or never, held too long, no such lock;\n"
                         "3: UNKNOWN, wrong options, no server, no privilege, a Java client ran last,\n"
                         "   or an instant is in the future.");
+    }
+
+    void add_schedule(CLI::App *check, CLI::App *limit)
+    {
+        auto &runs = asked_.check_limits.runs;
+        const auto read_every = [&runs](const std::string &text) {
+            const auto every = to_duration("--every", text);
+            runs.ticks = internal::interval_literal(every);
+            runs.looks_ahead = std::clamp(every / 2, microseconds{}, runs.looks_ahead);
+        };
+        auto *const every = add_value(limit, "--every", "TIME", read_every,
+                                      "Critical: the run of the latest such period is not done in time");
+        auto *const cron =
+            add_text(limit, "--cron", runs.ticks, "The same for a crontab expression, e.g. '30 2 * * 1-5'");
+        const std::vector<CLI::Option *> parts{
+            add_duration(check, "--grace", runs.grace,
+                         "Required with --every and --cron: how long a run has after its tick until it must be done"),
+            add_text(check, "--zone", runs.zone, "The time zone of the schedule, e.g. Europe/Berlin (default UTC)"),
+            add_value(
+                check, "--since", "INSTANT", [&runs](const std::string &text) { runs.since = text; },
+                "Ignore earlier ticks, e.g. those before the job existed")};
+        check->parse_complete_callback([=] {
+            if (*every && *cron)
+                throw CLI::ExcludesError{"--every", "--cron"};
+            for (const auto *const part : parts)
+                if (*part && !*every && !*cron)
+                    throw CLI::RequiresError{part->get_name(), "--every or --cron"};
+            if ((*every || *cron) && !*parts.front())
+                throw CLI::RequiresError{*every ? "--every" : "--cron", "--grace"};
+        });
     }
 
     void add_metrics()
