@@ -37,6 +37,7 @@ def comes(query, count):
 # A rate needs two scrapes of each target.
 for job in ("exporter", "file"):
     verdict(comes(f'count_over_time(shedlock_lock_held{{job="{job}"}}[1m]) > 2', 4), f"Prometheus scrapes the {job}", ask("targets"))
+verdict(comes('count_over_time(shedlock_schedule_run_under_way{job="schedules"}[1m]) > 2', 2), "Prometheus scrapes the schedules", ask("targets"))
 verdict(comes('ALERTS{alertname="ShedlockLastRunFailed", name="report"}', 2), "a failed run is on its way to an alert", ask("rules"))
 
 
