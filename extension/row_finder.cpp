@@ -382,7 +382,7 @@ void row_finder::put_rows(const Datum *names, ReturnSetInfo *result) const
 {
     const AttrNumber columns[] = {shape_.name,           shape_.lock_until,          shape_.locked_at,
                                   shape_.locked_by,      shape_.lock_at_least_until, shape_.last_tick,
-                                  shape_.last_done_tick, shape_.last_done_at};
+                                  shape_.last_done_tick, shape_.last_done_at,        shape_.run_tick};
     const auto put = [&](HeapTuple tuple) {
         Datum values[std::size(columns)];
         bool nulls[std::size(columns)];

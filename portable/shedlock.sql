@@ -2160,7 +2160,8 @@ $$;
 
 CREATE OR REPLACE FUNCTION shedlock_rows(names text[],
     OUT name text, OUT lock_until timestamp, OUT locked_at timestamp, OUT locked_by text,
-    OUT lock_at_least_until timestamp, OUT last_tick timestamp, OUT last_done_tick timestamp, OUT last_done_at timestamp
+    OUT lock_at_least_until timestamp, OUT last_tick timestamp, OUT last_done_tick timestamp,
+    OUT last_done_at timestamp, OUT run_tick timestamp
 ) RETURNS SETOF record
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -2168,11 +2169,11 @@ BEGIN
     @here@
     IF names IS NULL THEN
         RETURN QUERY SELECT s.name::text, s.lock_until, s.locked_at, s.locked_by::text, s.lock_at_least_until,
-                            s.last_tick, s.last_done_tick, s.last_done_at
+                            s.last_tick, s.last_done_tick, s.last_done_at, s.run_tick
                        FROM @extschema@.shedlock s;
     ELSE
         RETURN QUERY SELECT s.name::text, s.lock_until, s.locked_at, s.locked_by::text, s.lock_at_least_until,
-                            s.last_tick, s.last_done_tick, s.last_done_at
+                            s.last_tick, s.last_done_tick, s.last_done_at, s.run_tick
                        FROM @extschema@.shedlock s WHERE s.name = ANY (names);
     END IF;
 END
@@ -2798,7 +2799,7 @@ CREATE OR REPLACE FUNCTION shedlock_locks(names text[],
     OUT name text, OUT state text, OUT holder text, OUT token bigint, OUT locked_at timestamptz,
     OUT lock_until timestamptz, OUT remaining interval, OUT held_for interval, OUT holder_pid int,
     OUT holder_alive boolean, OUT last_duration interval, OUT last_outcome text, OUT last_done_at timestamptz,
-    OUT last_tick timestamptz, OUT last_done_tick timestamptz, OUT ends_with_session boolean
+    OUT last_tick timestamptz, OUT last_done_tick timestamptz, OUT run_tick timestamptz, OUT ends_with_session boolean
 ) RETURNS SETOF record
     LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -2834,6 +2835,7 @@ SELECT
     pg_catalog.timezone('UTC'::pg_catalog.text, l.last_done_at) AS last_done_at,
     pg_catalog.timezone('UTC'::pg_catalog.text, l.last_tick) AS last_tick,
     pg_catalog.timezone('UTC'::pg_catalog.text, GREATEST(l.last_done_tick, j.ran_at)) AS last_done_tick,
+    pg_catalog.timezone('UTC'::pg_catalog.text, CASE WHEN o.ending IS NOT NULL THEN l.run_tick END) AS run_tick,
     CASE WHEN o.kind OPERATOR(pg_catalog.<>) '*'::pg_catalog.text
         THEN o.kind OPERATOR(pg_catalog.=) ANY (ARRAY['!', '&']::pg_catalog.text[])
     END AS ends_with_session
@@ -2900,7 +2902,7 @@ END;
 CREATE OR REPLACE VIEW shedlock_locks AS
 SELECT l.name COLLATE pg_catalog."C" AS name, l.state, l.holder, l.token, l.locked_at, l.lock_until, l.remaining,
        l.held_for, l.holder_pid, l.holder_alive, l.last_duration, l.last_outcome, l.last_done_at, l.last_tick,
-       l.last_done_tick, l.ends_with_session
+       l.last_done_tick, l.run_tick, l.ends_with_session
   FROM shedlock_locks(NULL::pg_catalog.text[]) l;
 
 -- end: Locks
@@ -3613,7 +3615,8 @@ COMMENT ON VIEW shedlock_locks IS
 'NULL while held, for Java rows, and after a pause or a release by force; last_done_at is when a run was last '
 'released as done, except by Java clients; last_tick is the tick of the last run that had one; all ticks up to '
 'last_done_tick are done: it is the tick of a run that was done, or, for a run without a tick and for one of a Java '
-'client, the time at which it was acquired.';
+'client, the time at which it was acquired; run_tick is the same for the last run, whatever became of it, NULL for '
+'Java rows, and after a pause or a release by force.';
 
 -- end: Comments
 

@@ -22,10 +22,6 @@ namespace {
 // overdue is the latest tick that is older than the grace. The run of a later one still has time. So the tick to report
 // is overdue unless its run is done, and then the latest tick of all. The texts are in the schedule's zone, and so is a
 // `since` without an offset: TimeZone is set, for this statement only, before they are read and written.
-//
-// The view does not show whether a run that is under way is for last_tick, or is one without a tick that was acquired
-// after the run of last_tick had failed. When in doubt it is not for the tick: only a run that began within the grace
-// is.
 constexpr auto check_query = R"(
     WITH c AS MATERIALIZED (SELECT pg_catalog.clock_timestamp() AS now),
     s AS MATERIALIZED (
@@ -59,8 +55,7 @@ constexpr auto check_query = R"(
            t.tick OPERATOR(pg_catalog.<) f.since,
            l.last_done_tick OPERATOR(pg_catalog.>=) t.tick,
            t.is_overdue,
-           t.is_overdue AND l.state OPERATOR(pg_catalog.=) 'held' AND l.last_tick OPERATOR(pg_catalog.=) t.tick
-               AND l.locked_at OPERATOR(pg_catalog.<=) (t.tick OPERATOR(pg_catalog.+) $4::pg_catalog.interval),
+           t.is_overdue AND l.state OPERATOR(pg_catalog.=) 'held' AND l.run_tick OPERATOR(pg_catalog.=) t.tick,
            (j.last_was_java OR j.java_was_done_last) AND l.last_done_tick OPERATOR(pg_catalog.>=)
                (CASE WHEN s.overdue OPERATOR(pg_catalog.>=) f.since THEN s.overdue ELSE s.latest END
                 OPERATOR(pg_catalog.-) $5::pg_catalog.interval),

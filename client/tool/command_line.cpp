@@ -101,14 +101,21 @@ CLI::Option *add_duration(CLI::App *to, const std::string &name, Duration &value
     return add_value(to, name, "TIME", read, help);
 }
 
-// Months go to the server as the text of an interval.
+// Months go to the server as the text of an interval. nullopt if it is no number of months.
+std::optional<std::string> to_months(std::string_view text)
+{
+    std::uint16_t number = 0;
+    if (!text.ends_with("mon") || !parse(text.substr(0, text.size() - 3), number))
+        return std::nullopt;
+    return std::to_string(number) + " months";
+}
+
 CLI::Option *add_period(CLI::App *to, const std::string &name, std::optional<microseconds> &value, std::string &months,
                         const std::string &help)
 {
     const auto read = [&value, &months, name](const std::string &text) {
-        if (std::uint16_t number = 0;
-            text.ends_with("mon") && parse(std::string_view{text}.substr(0, text.size() - 3), number))
-            months = std::to_string(number) + " months";
+        if (const auto given = to_months(text))
+            months = *given;
         else
             value = to_duration(name, text, of_periods);
     };
@@ -117,7 +124,8 @@ CLI::Option *add_period(CLI::App *to, const std::string &name, std::optional<mic
 
 // The server reads the expression. But it takes a number for an interval, and if the quotes were forgotten, the first
 // field is all that we get: the others look like names of locks.
-CLI::Option *add_expression(CLI::App *to, const std::string &name, std::string &value, const std::string &help)
+template <typename Text>
+CLI::Option *add_expression(CLI::App *to, const std::string &name, Text &value, const std::string &help)
 {
     const auto read = [&value, name](const std::string &text) {
         std::istringstream words{text};
@@ -128,7 +136,7 @@ CLI::Option *add_expression(CLI::App *to, const std::string &name, std::string &
                                                  "such as @daily"};
         value = text;
     };
-    return add_value(to, name, "TEXT", read, help);
+    return add_value(to, name, "EXPRESSION", read, help);
 }
 
 CLI::Option *add_instant(CLI::App *to, const std::string &name,
@@ -283,14 +291,18 @@ private:
     {
         auto &runs = asked_.check_limits.runs;
         const auto read_every = [&runs](const std::string &text) {
-            const auto every = to_duration("--every", text);
+            if (const auto months = to_months(text)) {
+                runs.ticks = *months;
+                return;
+            }
+            const auto every = to_duration("--every", text, of_periods);
             runs.ticks = internal::interval_literal(every);
             runs.looks_ahead = std::clamp(every / 2, microseconds{}, runs.looks_ahead);
         };
         auto *const every = add_value(limit, "--every", "TIME", read_every,
                                       "Critical: the run of the latest such period is not done in time");
         auto *const cron =
-            add_text(limit, "--cron", runs.ticks, "The same for a crontab expression, e.g. '30 2 * * 1-5'");
+            add_expression(limit, "--cron", runs.ticks, "The same for a crontab expression, e.g. '30 2 * * 1-5'");
         const std::vector<CLI::Option *> parts{
             add_duration(check, "--grace", runs.grace,
                          "Required with --every and --cron: how long a run has after its tick until it must be done"),
