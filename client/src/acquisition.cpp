@@ -175,8 +175,9 @@ private:
             if (auto granted = ask())
                 return granted;
         // These rows were read before ask(), and our mark was not in them, so a run in them is not ours. If another
-        // caller has a lock, or has had the tick, the lost request was refused, too.
-        if (!is_free || is_not_due(rows))
+        // caller has a lock, or has had the tick, the lost request was refused, too. (That it is too late now does not
+        // say so: it may have been granted in time, and not be visible yet.)
+        if (!is_free || had_run(rows))
             doubt_.reset();
         return std::nullopt;
     }

@@ -147,6 +147,11 @@ bool is_not_due(const std::vector<fields> &rows)
     return std::ranges::any_of(rows, [](const auto &row) { return row[seen::not_due].has_value(); });
 }
 
+bool had_run(const std::vector<fields> &rows)
+{
+    return std::ranges::any_of(rows, [](const auto &row) { return row[seen::not_due] == "had run"; });
+}
+
 std::optional<std::chrono::microseconds> late_in(const std::vector<fields> &rows)
 {
     const auto &one = rows.at(0)[seen::late_in];

@@ -22,8 +22,9 @@ enum column { name, state, holder, token, last_tick, last_done_tick, ends, held_
 
 refusal refusal_of(const std::vector<fields> &rows, const names &);
 
-// Whether the tick is not due any more, for one of the names.
+// Whether the tick is not due any more, for one of the names; and whether because it had its run.
 bool is_not_due(const std::vector<fields> &rows);
+bool had_run(const std::vector<fields> &rows);
 // When it will be too late for the tick; nullopt: never.
 std::optional<std::chrono::microseconds> late_in(const std::vector<fields> &rows);
 

@@ -542,6 +542,22 @@ TEST(check, takes_an_interval_and_reports_ticks_and_instants_in_the_zone)
     expect(check(with_since), 0, "SHEDLOCK OK - .* is done .*\n");
 }
 
+TEST(check, takes_periods_in_weeks_and_months)
+{
+    for (const auto &[unit, units, since_2001] :
+         {std::tuple{"w", " weeks", "SELECT (now()::date - '2001-01-01'::date) / 7 * 2 / 3"},
+          std::tuple{"mon", " months", "SELECT (extract(year FROM now())::int - 2001) * 12 * 2 / 3"}}) {
+        const auto number = ask(since_2001); // of these periods, the second has begun, and is not half over
+        const auto tick = ask("SELECT shedlock_tick(" + literal(number + units) + ", 'UTC')");
+        run_for("timezone('utc', " + literal(tick) + "::timestamptz)");
+        expect(check({name(), "--every", number + unit, "--grace", "1h"}), 0,
+               "SHEDLOCK OK - .*: the run of " +
+                   ask("SELECT to_char(timezone('UTC', " + literal(tick) + "), 'Dy YYYY-MM-DD HH24:MI')") +
+                   " UTC is done .*\n");
+        EXPECT_EQ(run({"shedlock", "forget", name()}).status, 0);
+    }
+}
+
 TEST(check, takes_a_schedule_with_the_other_limits_and_several_names)
 {
     const yearly schedule;
@@ -562,6 +578,8 @@ TEST(check, is_3_with_a_bad_schedule_or_options_that_do_not_fit)
                                                   {"--cron", "0 0 * 13 *", "--grace", "1h"},
                                                   {"--cron", "daily", "--grace", "1h"},
                                                   {"--cron", "", "--grace", "1h"},
+                                                  {"--cron", "30", "--grace", "1h"},
+                                                  {"--every", "1mo", "--grace", "1h"},
                                                   {"--every", "0s", "--grace", "1h"},
                                                   {"--every", "1d", "--grace", "1h", "--zone", "Berlin1"},
                                                   {"--every", "1d", "--grace", "1h", "--zone", "Nowhere"},

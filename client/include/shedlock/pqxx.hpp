@@ -18,8 +18,9 @@
 // and for SQLSTATE SL001 from this header's own statements and commits, which means that nothing was committed.
 // usage_error (shedlock's) is thrown without asking the server. Every other error is libpqxx's, unchanged:
 // pqxx::sql_error (22xxx) for arguments, which the server checks; pqxx::in_doubt_error if the connection broke during a
-// commit, which may have succeeded. If the run had a tick and retry, run the same tick again: it is refused if the
-// first run was committed. Save the tick for that, because by then options.every or options.cron may yield a later one.
+// commit, which may have succeeded. If the run had a tick and retry, run the same tick again, without start_within: it
+// is refused if the first run was committed. Save the tick for that, because by then options.every or options.cron may
+// yield a later one.
 #pragma once
 
 #include "types.hpp"
