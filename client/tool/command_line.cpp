@@ -136,7 +136,7 @@ CLI::Option *add_expression(CLI::App *to, const std::string &name, Text &value, 
                                                  "such as @daily"};
         value = text;
     };
-    return add_value(to, name, "EXPRESSION", read, help);
+    return add_value(to, name, "TEXT", read, help);
 }
 
 CLI::Option *add_instant(CLI::App *to, const std::string &name,
