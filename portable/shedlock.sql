@@ -1322,23 +1322,28 @@ CREATE OR REPLACE FUNCTION shedlock_wait_any(names text[], which integer[], wait
 CREATE OR REPLACE FUNCTION shedlock_end_wait(wait_id bigint) RETURNS boolean
     LANGUAGE sql VOLATILE AS $$ SELECT false $$;
 
-CREATE OR REPLACE FUNCTION shedlock_not_due(name text, tick timestamptz, retry boolean, start_within interval)
+CREATE OR REPLACE FUNCTION shedlock__not_due(lock_name text, tick timestamptz, retry boolean, start_within interval)
     RETURNS text
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
 DECLARE
-    lock_name CONSTANT text COLLATE "default" := name;
-    asked_tick timestamp;
-    start_by timestamp;
+    asked_tick CONSTANT timestamp := @extschema@.shedlock__tick(tick, retry);
+    start_by CONSTANT timestamp := @extschema@.shedlock__start_by(asked_tick, start_within);
     seen @extschema@.shedlock__row;
 BEGIN
-    @here@
-    PERFORM @extschema@.shedlock__require(name IS NOT NULL, 'name'::text, ''::text);
-    asked_tick := @extschema@.shedlock__tick(tick, retry);
-    start_by := @extschema@.shedlock__start_by(asked_tick, start_within);
     SELECT @columns@ INTO seen FROM @extschema@.shedlock s WHERE s.name = lock_name;
     RETURN CASE WHEN @extschema@.shedlock__is_not_due(seen, asked_tick, retry) THEN 'had run'
                 WHEN clock_timestamp() AT TIME ZONE 'UTC' > start_by THEN 'late' END;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_not_due(name text, tick timestamptz, retry boolean, start_within interval)
+    RETURNS text
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    @here@ -- before it not even a variable may have a type of ours, which may be a planted domain
+    PERFORM @extschema@.shedlock__require(name IS NOT NULL, 'name'::text, ''::text);
+    RETURN @extschema@.shedlock__not_due(name COLLATE "default", tick, retry, start_within);
 END
 $$;
 

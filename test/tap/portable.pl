@@ -75,8 +75,10 @@ is(sql('shop', q[SELECT shedlock_acquire('flushed', '1 h', tick => '2026-01-01Z'
 	"t\nt|on", '... and so is a release as done of a lock with a tick');
 is(sql('shop', q[SELECT shedlock_acquire('flushed', '1 h', tick => '2026-01-02Z'); ] . sprintf($release, 'false')),
 	"t\nt|off", '... but not a release as failed');
-is(sql('shop', q[SELECT shedlock_acquire('flushed', '1 h'); ] . sprintf($release, 'true')), "t\nt|off",
-	'... nor a release of a lock without a tick');
+is(sql('shop', q[SELECT shedlock_acquire('flushed', '1 h'); ] . sprintf($release, 'true')), "t\nt|on",
+	'... and so is one of a run without a tick in a row that has one');
+is(sql('shop', q[SELECT shedlock_acquire('tickless', '1 h'); ] . sprintf($release, 'true') =~ s/flushed/tickless/r),
+	"t\nt|off", '... but not in a row that never had a tick');
 is(sql('shop', q[BEGIN; SELECT shedlock_acquire('held', '1 h'), pg_current_xact_id_if_assigned() IS NULL,
 		current_setting('synchronous_commit')]),
 	'f|t|off', 'I3: a refusal writes nothing');
@@ -741,7 +743,8 @@ is(sql('adopted', q[SELECT shedlock_acquire('java', '1 h'), shedlock_acquire('sq
 	"... with the locks of Java clients");
 is(sql('adopted', q[SELECT string_agg(attname, ' ' ORDER BY attnum) FROM pg_attribute
 		WHERE attrelid = 'jobs.shedlock'::regclass AND attnum > 0]),
-	'name lock_until locked_at locked_by lock_at_least_until last_tick last_done_tick last_done_at',
+	'name lock_until locked_at locked_by lock_at_least_until last_tick last_done_tick last_done_at '
+		. 'run_tick',
 	'... and with our columns');
 database('odd', q[CREATE TABLE jobs.shedlock (name varchar(64) PRIMARY KEY, lock_until timestamptz NOT NULL,
 	locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL); ALTER TABLE jobs.shedlock OWNER TO team]);
@@ -928,7 +931,8 @@ sql('odd', "DROP TABLE jobs.shedlock;
 	CREATE PUBLICATION all_changes FOR TABLE jobs.shedlock");
 ok((run_file('odd', $file))[0], 'a table that has some of our columns is adopted');
 is(sql('odd', $columns),
-	'last_done_tick note name lock_until locked_at locked_by lock_at_least_until last_tick last_done_at',
+	'last_done_tick note name lock_until locked_at locked_by lock_at_least_until last_tick last_done_at '
+		. 'run_tick',
 	'... gets the others');
 is(sql('odd', q[SELECT shedlock_acquire('a', '1 h', tick => '2026-01-01 00:00:00.123456Z'), shedlock_release('a'),
 		shedlock_acquire('a', '1 h', tick => '2026-01-01 00:00:00.123456Z', retry => true),
