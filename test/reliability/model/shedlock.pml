@@ -1,6 +1,7 @@
-/* The protocol of extension/, step by step: one lock, two of our sessions, with or without runs, one Java client, a clock
- * and faults. A step here is one step there: it is done under the page's lock, or no other session can see it half done.
- * README.md says what is modelled and what is not. -DBREAK_... makes the broken variants, and ./check runs them all.
+/* The protocol of extension/, step by step: one lock, two of our sessions, with or without runs, one Java client, a
+ * clock and faults. A step here is one step there: it is done under the page's lock, or no other session can see it
+ * half done. README.md says what is modelled and what is not. -DBREAK_... makes the broken variants, and ./check runs
+ * them all.
  */
 #ifndef HORIZON
 #define HORIZON 4 /* the clock's last reading */
@@ -23,9 +24,9 @@
 #define LATE 4 /* another connection of the client of session 1 */
 #define CLIENTS 5
 
-/* This many of our sessions only do runs, with ticks and retry. A run is a shedlock_run or, with BY_TOKEN, a client that
- * acquires a token, works and completes; its lease does not end with a session, and it may give up on a commit
- * (late). */
+/* This many of our sessions only do runs, with ticks and retry. A run is a shedlock_run or, with BY_TOKEN, a client
+ * that acquires a token, works and completes; its lease does not end with a session, and it may give up on a commit
+ * (late). Any other session acquires without a tick, and releases as done or as not done. */
 #ifndef RUNS
 #define RUNS 0
 #endif
@@ -52,7 +53,8 @@ byte alone = NOBODY;
 byte now = 1;
 
 /* The row's committed version, and the newer version by `writer`, whose transaction is in progress. keep is
- * lock_at_least_until, by is locked_by; with runs, last and done are last_tick and last_done_tick. 0: NULL. */
+ * lock_at_least_until, by is locked_by; with runs, last and done are last_tick and last_done_tick. 0: NULL. The column
+ * run_tick is RUN_TICK below. */
 #define DONE 0       /* NULL */
 #define NOT_DONE 255 /* -infinity */
 #define IS_UNRELEASED(its_keep) (its_keep != DONE && its_keep != NOT_DONE)
@@ -96,8 +98,14 @@ byte live_until[CLIENTS];
 byte new_live_until[CLIENTS]; /* if this transaction commits */
 byte greatest;                /* token of all acquisitions that were committed */
 byte latest = NOBODY;         /* the client of the latest of them */
-byte effects;                 /* one bit per tick: its work is committed, by a run or by Java */
-bool has_effect;              /* ... by the latest acquisition */
+byte effects;                 /* one bit per tick: its work is committed, by anybody */
+byte new_effects;             /* ... that are added if this transaction commits */
+bool has_effect;              /* the latest acquisition is a run whose work is committed */
+byte greatest_tick;           /* of all runs whose acquisition was committed */
+
+/* Work without a tick is an effect for all ticks that the clock had reached when the lock was acquired: the work of
+ * Java, and that of a session that is not a run, once it is released as done. */
+#define TICKS_UNTIL(instant) (((2 << (instant)) - 1) & (1 << 1 | 1 << 3))
 
 #define IS_LIVE(who) (live_until[who] > now || new_live_until[who] > now)
 
@@ -127,7 +135,8 @@ inline promise_growth(next)
     fi
 }
 
-/* I11, a little stricter: no other client may be about to commit an acquisition either. A run promises this for its work. */
+/* I11, a little stricter: no other client may be about to commit an acquisition either. A run promises this for its
+ * work. */
 inline promise_fencing(me)
 {
     if
@@ -145,19 +154,40 @@ inline promise_one_effect(me)
     fi
 }
 
-/* The work of a run is committed if and only if the row says so. */
-inline promise_done()
+/* Whether the committed row says that a tick is due, with retry. A Java run counts as done. */
+#define ROW_SAYS_DUE(its_tick) (its_tick > done && its_tick >= last && !(by == JAVA && at >= its_tick))
+#define SHOULD_BE_DUE(its_tick) (!(effects >> its_tick) && greatest_tick <= its_tick)
+
+/* The work of a run is committed if and only if the row says so. A tick is due until its effect exists, or that of a
+ * later tick, or until a run acquires for a later tick. */
+inline promise_history()
 {
-#ifndef ONLY_EFFECTS
+#if RUNS && !defined(ONLY_EFFECTS)
     if
     :: IS_RUN(by) && (has_effect != (keep == DONE) || (has_effect && done != last)) ->
         printf("done is broken\n"); assert(false)
+    :: else
+    fi;
+    if
+    :: ROW_SAYS_DUE(1) != SHOULD_BE_DUE(1) || ROW_SAYS_DUE(3) != SHOULD_BE_DUE(3) ->
+        printf("due is broken\n"); assert(false)
     :: else
     fi
 #else
     skip
 #endif
 }
+
+/* The column run_tick. It needs no variable, because the row determines it. An acquisition without a tick writes the
+ * clock, or one unit less if that equals the last tick. With runs, tokens are never above the clock (acquire asserts
+ * this), so the clock at the acquisition is the token. */
+#define RUN_TICK(its_by, its_at, its_last) \
+    (IS_RUN(its_by) -> its_last : (its_at == its_last -> its_at - 1 : its_at))
+#ifdef SAME_INSTANT /* work without a tick is an effect also for the last tick, if that equals the clock */
+#define EFFECTS_OF(its_at, its_last) TICKS_UNTIL(its_at)
+#else
+#define EFFECTS_OF(its_at, its_last) TICKS_UNTIL(RUN_TICK(NOBODY, its_at, its_last))
+#endif
 
 /* Adds a version that is newer than the committed one. */
 #define WRITE(who, its_until, its_at, its_keep, its_by, its_last, its_done) \
@@ -174,7 +204,7 @@ inline spoil_sights()
 inline forget_new_version()
 {
     new_there = false; new_until = 0; new_at = 0; new_keep = 0; new_by = 0; new_last = 0; new_done = 0;
-    writer = NOBODY; acquires = false; flushes = false
+    writer = NOBODY; acquires = false; flushes = false; new_effects = 0
 }
 
 /* Removes its new version, and its locks. */
@@ -232,12 +262,14 @@ inline commit(me)
             greatest = LARGER(greatest, at); latest = me; has_effect = false;
 #if RUNS
             if
-            :: me == JAVA -> effects = effects | (((2 << at) - 1) & (1 << 1 | 1 << 3)) /* the ticks that the clock has reached */
+            :: me == JAVA -> effects = effects | TICKS_UNTIL(at)
+            :: IS_RUN(me) -> greatest_tick = LARGER(greatest_tick, last)
             :: else
             fi
 #endif
         :: else
         fi;
+        effects = effects | new_effects;
         if
         :: new_token[me] -> token[me] = new_token[me]
         :: else
@@ -248,14 +280,14 @@ inline commit(me)
     fi;
     shared[me] = false;
     guarded[me] = 0; new_token[me] = 0; new_live_until[me] = 0;
-    promise_done();
+    promise_history();
     printf("%d commits\n", me)
 }
 
 #define LATEST_TOKEN(me) (new_token[me] -> new_token[me] : token[me])
 
-/* rules.cpp: state_of, as for token functions. The identity of a session function is equivalent: a row with the pid of a
- * session is that session's latest acquisition. */
+/* rules.cpp: state_of, as for token functions. The identity of a session function is equivalent: a row with the pid of
+ * a session is that session's latest acquisition. */
 #define IS_MINE(me) (SEEN(me, at, new_at) == LATEST_TOKEN(me) && SEEN(me, by, new_by) == me)
 #ifdef BREAK_RELEASE
 #define IS_MINE_TO_RELEASE(me) true
@@ -341,16 +373,20 @@ inline commit(me)
 
 /* rules.cpp: availability_of. Ticks are compared with ticks; all runs retry. */
 #if defined(BREAK_RETRY_DONE)
-#define IS_DUE(me) (tick[me] >= seen_last)
+#define IS_DUE(me) (tick[me] == seen_last || (tick[me] > seen_last && tick[me] > seen_done))
 #elif defined(BREAK_RETRY_LATER)
-#define IS_DUE(me) (tick[me] > seen_last || seen_done < seen_last)
+#define IS_DUE(me) ((tick[me] > seen_last && tick[me] > seen_done) || seen_done < seen_last)
+#elif defined(BREAK_EARLIER)
+#define IS_DUE(me) (tick[me] > seen_done)
+#elif defined(BREAK_LATER_DONE)
+#define IS_DUE(me) (tick[me] > seen_last || (tick[me] == seen_last && tick[me] > seen_done))
 #elif defined(BREAK_TICK_AND_CLOCK)
-#define IS_DUE(me) (tick[me] > seen_at || (tick[me] == seen_last && seen_done < seen_last))
+#define IS_DUE(me) (tick[me] > seen_at || (tick[me] == seen_last && tick[me] > seen_done))
 #else
-#define IS_DUE(me) (tick[me] > seen_last || (tick[me] == seen_last && seen_done < seen_last))
+#define IS_DUE(me) (tick[me] > seen_done && tick[me] >= seen_last)
 #endif
 
-/* rules.cpp: history_of. A Java run counts as done, at the instant of its acquisition. */
+/* rules.cpp: history_of, last_done_tick. A Java run counts as done, at the instant of its acquisition. */
 #if defined(BREAK_JAVA_IGNORED)
 #define WITH_JAVA(stored) stored
 #elif defined(BREAK_JAVA_TAKES_BACK)
@@ -359,11 +395,18 @@ inline commit(me)
 #define WITH_JAVA(stored) (seen_by == JAVA -> LARGER(stored, seen_at) : stored)
 #endif
 
-/* rules.cpp: begun. Without a tick, the reading of the clock, unless the last tick is later. */
-#ifdef BREAK_NO_TICK
-#define BEGUN(me) (tick[me] -> tick[me] : instant)
-#else
+/* rules.cpp: begun, last_tick. An acquisition without a tick leaves it alone. */
+#ifdef BREAK_FAILED_USES_UP
 #define BEGUN(me) (tick[me] -> tick[me] : LARGER(seen_last, instant))
+#else
+#define BEGUN(me) (tick[me] -> tick[me] : seen_last)
+#endif
+
+/* rules.cpp: done, last_done_tick. */
+#ifdef BREAK_DONE_TAKES_BACK
+#define WITH_RUN(stored, its_run_tick) its_run_tick
+#else
+#define WITH_RUN LARGER
 #endif
 
 /* acquisition.cpp: look_and_grant, and lock_table::take. This is one option of a do; each atomic is one step. */
@@ -402,7 +445,7 @@ look_again:
 #if RUNS
         seen_by = SEEN(me, by, new_by);
         seen_keep = SEEN(me, keep, new_keep);
-        seen_last = WITH_JAVA(SEEN(me, last, new_last));
+        seen_last = SEEN(me, last, new_last);
         seen_done = WITH_JAVA(SEEN(me, done, new_done))
 #endif
     };
@@ -420,7 +463,9 @@ look_again:
 #if RUNS
         seen_last = BEGUN(me);
 #endif
-        seen_at = NEW_TOKEN(instant); seen_there = false; seen_until = 0; seen_by = 0; seen_keep = 0
+        seen_at = NEW_TOKEN(instant);
+        assert(!RUNS || seen_at == instant);
+        seen_there = false; seen_until = 0; seen_by = 0; seen_keep = 0
     };
 #ifndef BREAK_SELECT
     atomic { /* take: the lock on the name */
@@ -483,8 +528,8 @@ refused:
     }
 }
 
-/* change.cpp: try_to_change, until it has succeeded or the lock is not ours. It waits while another transaction's change
- * of the row is uncommitted. */
+/* change.cpp: try_to_change, until it has succeeded or the lock is not ours. It waits while another transaction's
+ * change of the row is uncommitted. */
 #define LOOK_AT(me, is_mine) \
     sight[me] = SAME; \
     instant = CLOCK; \
@@ -524,6 +569,18 @@ extended:
 #define KEPT LARGER
 #endif
 
+/* change.cpp: to_release. A release as done is flushed if the row has a last tick. A completion always has one. */
+#ifdef BREAK_DONE_FLUSH
+#define FLUSH_DONE false
+#else
+#define FLUSH_DONE true
+#endif
+#ifdef BREAK_FLUSH_BY_TICK
+#define FLUSH_RELEASE(me, its_last) IS_RUN(me)
+#else
+#define FLUSH_RELEASE(me, its_last) (its_last != 0)
+#endif
+
 /* A run completes in the transaction of its work. If that was rolled back, the run releases as not done. */
 #ifdef BREAK_DONE_BEFORE
 #define MAY_RELEASE(me) (!IS_RUN(me) || (tick[me] && !IS_AT_WORK(me) && writer != me))
@@ -557,7 +614,15 @@ release_again:
         WRITE(me, KEPT(instant, seen_keep), SEEN(me, at, new_at), DONE, SEEN(me, by, new_by), SEEN(me, last, new_last),
               SEEN(me, done, new_done));
         if
-        :: !stage[me] -> new_done = new_last
+        :: !stage[me] ->
+#if RUNS
+            new_done = WITH_RUN(new_done, RUN_TICK(me, new_at, new_last));
+            flushes = flushes || FLUSH_RELEASE(me, new_last);
+            new_effects = (IS_RUN(me) -> 0 : new_effects | EFFECTS_OF(new_at, new_last));
+            printf("%d has done it\n", me)
+#else
+            skip
+#endif
         :: stage[me] == HAS_FAILED || (RUNS && !IS_RUN(me)) -> new_keep = NOT_DONE; printf("%d has not done it\n", me)
         fi;
         new_live_until[me] = LARGER(instant, seen_keep);
@@ -573,12 +638,6 @@ released:
 #else
 #define GUARDED_BY_RUN(me) token[me]
 #define END_LOST_RUN abort
-#endif
-
-#ifdef BREAK_DONE_FLUSH
-#define FLUSH_DONE false
-#else
-#define FLUSH_DONE true
 #endif
 
 #ifdef BREAK_COMPLETE
@@ -618,7 +677,7 @@ complete_again:
         stage[me] = COMPLETES;
         if
         :: IS_UNRELEASED(keep) ->
-            WRITE(me, KEPT(instant, keep), at, DONE, by, last, last);
+            WRITE(me, KEPT(instant, keep), at, DONE, by, last, WITH_RUN(done, last));
             flushes = FLUSH_DONE;
             new_live_until[me] = LARGER(instant, keep);
             printf("%d completes at %d: until %d\n", me, now, new_until)
@@ -711,8 +770,8 @@ end:
 }
 
 #ifdef BY_TOKEN
-/* The client of session 1 has waited too long for its commit. It does not know the outcome of the commit, and releases as
- * not done, on another connection. Once it has the answer to that release, it relies on its at_least alone. */
+/* The client of session 1 has waited too long for its commit. It does not know the outcome of the commit, and releases
+ * as not done, on another connection. Once it has the answer to that release, it relies on its at_least alone. */
 proctype late()
 {
     byte its_token, instant;
@@ -755,8 +814,8 @@ gave_up:
 }
 #endif
 
-/* Each statement of the Java client is a transaction, and CURRENT_TIMESTAMP is its start. An UPDATE checks the version in
- * its snapshot, waits for any other transaction that is writing or locking the row, and checks again if the row has
+/* Each statement of the Java client is a transaction, and CURRENT_TIMESTAMP is its start. An UPDATE checks the version
+ * in its snapshot, waits for any other transaction that is writing or locking the row, and checks again if the row has
  * changed. INSERT … ON CONFLICT checks the newest version. */
 proctype java()
 {
@@ -832,8 +891,8 @@ end:
     od
 }
 
-/* A client relies on its lease even without the session. A shedlock_run does not, since its work was in the session; its
- * at_least still holds. */
+/* A client relies on its lease even without the session. A shedlock_run does not, since its work was in the session;
+ * its at_least still holds. */
 inline lose_session(client)
 {
     abort(client);
@@ -879,7 +938,11 @@ end:
         survive(1); survive(2); survive(JAVA);
         killed = EVERYBODY;
         if
-        :: unflushed -> until = disk_until; keep = disk_keep; done = disk_done; remember_what_disk_has(true)
+        :: unflushed ->
+            until = disk_until; keep = disk_keep; done = disk_done; remember_what_disk_has(true);
+#if RUNS && !defined(LOST_COUNTS)
+            effects = (last -> effects : TICKS_UNTIL(done)) /* not promised before the first run with a tick */
+#endif
         :: else
         fi;
         printf("the server crashes\n")
