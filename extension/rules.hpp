@@ -107,7 +107,7 @@ history begun(const history &past, std::optional<instant> tick, instant now, dur
 history without_run(const history &past);
 history done(const history &past, instant now);
 
-// Whether anybody has ever asked for a tick of this name, so that a run that was done must not be forgotten.
+// Whether any run ever had a tick, so that one that was done must not be forgotten.
 bool has_ticks(const history &past);
 
 // What is left of a lease that ends with its session, when the session is gone: its at_least. A lease that was released

@@ -33,7 +33,9 @@
 #define IS_RUN(who) (who && who <= RUNS)
 
 byte killed; /* one bit per client: its connection is gone, its transaction aborted; all wait until it has noticed */
-#if defined(SINGLE) /* only one of our sessions */
+#if defined(SINGLE) && defined(NO_JAVA) /* SINGLE: only one of our sessions */
+#define EVERYBODY (1 << 1)
+#elif defined(SINGLE)
 #define EVERYBODY (1 << 1 | 1 << JAVA)
 #elif defined(NO_JAVA)
 #define EVERYBODY (1 << 1 | 1 << 2)
