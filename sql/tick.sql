@@ -36,6 +36,10 @@ CREATE FUNCTION run_within(job text, age interval, span interval, wait interval 
     $$ SELECT shedlock_acquire(job, '1 min', wait => wait, tick => now() - age, retry => true, start_within => span) $$;
 SELECT run_within('within', '1 h', '59 min') AS no_row, run_within('within', '1 h', '61 min') AS in_time,
        run_within('within', '-10 s', '1 us') AS ahead_but_held;
+-- I3: it writes no row.
+SELECT run_within('never', '1 h', '59 min'),
+       shedlock_acquire('{never}'::text[], '1 min', tick => now() - interval '1 h', start_within => '59 min') AS names;
+SELECT count(*) AS rows FROM shedlock WHERE name = 'never';
 SET statement_timeout = '5min';
 SELECT run_within('within', '1 h', '59 min', wait => '1 h') AS held;
 RESET statement_timeout;
@@ -49,7 +53,9 @@ SELECT shedlock_acquire_token('token', '1 min', tick => now() - interval '1 h', 
 CALL shedlock_run('run', 'SELECT 1/0', '1 min', tick => now() - interval '1 h', start_within => '59 min');
 CALL shedlock_run('run', 'SELECT 1', '1 min', tick => now() - interval '1 h', start_within => '61 min');
 -- A wait ends when it is too late.
+SET statement_timeout = '5min';
 SELECT run_within('within', '54 min', '54 min 100 ms', wait => '1 h') AS waited;
+RESET statement_timeout;
 -- That the run is done, or that the tick had its run, is said first.
 SELECT shedlock_release('within');
 SELECT shedlock_not_due('within', now() - interval '57 min', true, '1 min') AS done,

@@ -86,6 +86,21 @@ TEST_F(protocol_test, finds_out_that_the_tick_has_had_its_run)
     }
 }
 
+// A lost request may have been granted in time, and not be visible yet. That it is too late by now says nothing about
+// it.
+TEST_F(protocol_test, does_not_take_too_late_for_refused)
+{
+    ONLY_THE_EXTENSION("it counts no attempts");
+    auto acquiring = acquire_without_reply({.at_most = 1min, .tick = shedlock::instant{1h}, .start_within = 1h});
+    EXPECT_TRUE(server::comes_true([this] { return network.holds_a_reply(); }));
+    network.cut();
+    EXPECT_TRUE(server::comes_true([this] { // it has asked again
+        const auto attempts = server::ask("SELECT attempts FROM shedlock_stats WHERE name = " + server::literal(name));
+        return attempts > "1";
+    }));
+    EXPECT_THROW((void) as_time_passes(acquiring), shedlock::in_doubt);
+}
+
 // A job that failed is due again, so that the row says nothing about a lost request.
 TEST_F(protocol_test, does_not_take_a_failed_run_for_the_end_of_a_tick)
 {

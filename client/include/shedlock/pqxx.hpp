@@ -58,8 +58,8 @@ struct pqxx_options {
     // If true, only a run that is done uses up its tick: a tick whose last run failed, or was never released, is still
     // due. Needs tick, every or cron. Default: false
     bool retry = false;
-    // How long after its tick a run may begin; later it is refused. Needs tick or every. Default: at any time, until
-    // the next tick
+    // How long after its tick a run may begin; later it is refused. Needs tick, every or cron. Default: at any time,
+    // until the next tick
     std::optional<std::chrono::microseconds> start_within{};
     // The name of the holder in views and messages. Default: empty, which means application_name@client_addr
     std::string holder{};

@@ -63,7 +63,7 @@ struct options {
     // due, until a later tick is acquired. Needs tick, every or cron.
     bool retry = false;
     // How long after its tick a run may begin. Later it is refused for good, as late; by default at any time, until the
-    // next tick. Needs tick or every.
+    // next tick. Needs tick, every or cron.
     std::optional<std::chrono::microseconds> start_within{};
     // The name of the holder in views and messages, after eight random hexadecimal digits, by which the client
     // recognises its own acquisition when a reply was lost. Default: program@host:pid
