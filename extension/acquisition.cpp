@@ -1,6 +1,7 @@
 #include "acquisition.hpp"
 
 #include "durability.hpp"
+#include "history_table.hpp"
 #include "locked_by.hpp"
 #include "stats.hpp"
 #include "table_finder.hpp"
@@ -107,6 +108,20 @@ bool make_rows(const lock_table &table, std::span<seen_row> all)
     return true;
 }
 
+// An acquisition of ours that its holder never released. A Java row does not say whether it was released.
+bool was_abandoned(const lock_table &table, const seen_row &seen)
+{
+    return !is_released(seen.times()) && !table.row_of(seen).from.is_java();
+}
+
+// The history, if a run that ran out has to be recorded. Nothing if that would have to wait.
+std::optional<history_table> open_if_abandoned(const lock_table &table, std::span<const seen_row> all)
+{
+    if (std::any_of(all.begin(), all.end(), [&](const seen_row &seen) { return was_abandoned(table, seen); }))
+        return history_table::open_nowait(table);
+    return history_table{};
+}
+
 acquire_result grant(const lock_table &table, std::span<seen_row> all, const acquire_request &request, const owner &who)
 {
     auto result = availability_of_all(table, all, request);
@@ -126,19 +141,24 @@ acquire_result grant(const lock_table &table, std::span<seen_row> all, const acq
     auto times = granted(result.now, result.token, request.at_most, request.at_least, table.shape().unit);
     if (!is_run)
         times.lock_at_least_until = std::nullopt;
+    auto history = open_if_abandoned(table, all);
+    if (!history)
+        return not_granted(outcomes::refused);
     text *const locked_by = locked_by_of(who, result.token, table);
     for (auto &seen : all) {
         const auto from = table.row_of(seen).from;
         const auto before = history_of(seen.stored.past, seen.times(), from);
         const auto past =
             is_run ? begun(before, request.asked.tick, result.now, table.shape().unit) : without_run(before);
-        // An acquisition of ours that its holder never released. A Java row does not say whether it was released.
-        const bool was_abandoned = !is_released(seen.times()) && !from.is_java();
+        const bool is_abandoned = was_abandoned(table, seen);
+        const auto run = history->run_in(table, seen);
         if (!table.take(seen, {times, past}, locked_by))
             return not_granted(outcomes::changed);
-        if (was_abandoned)
+        history->add(run, endings::ran_out, result.now);
+        if (is_abandoned)
             stats::record(seen.name, stats::counter::expired);
     }
+    history->close();
     return result;
 }
 

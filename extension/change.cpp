@@ -69,10 +69,10 @@ std::optional<obstacle> find_obstacle(const row_finder &table, std::span<const s
     return released_as_done;
 }
 
-// Rewrites rows that are the caller's. If another transaction is changing one of them, waits for it and returns
-// `again`: then all rows must be looked at again. With nowait, returns `busy` instead.
+// Changes rows that are the caller's. If another transaction is changing one of them, waits for it and returns `again`:
+// then all rows must be looked at again. With nowait, returns `busy` instead.
 template <typename Change>
-change_result rewrite_all(const lock_table &table, std::span<seen_row> all, Change change, instant now, bool nowait)
+change_result change_all(const lock_table &table, std::span<seen_row> all, Change change, instant now, bool nowait)
 {
     for (auto &seen : all)
         if (!seen.decided()) { // guarded by a transaction that is committing, or being changed by another session
@@ -83,12 +83,11 @@ change_result rewrite_all(const lock_table &table, std::span<seen_row> all, Chan
             table.wait_for_other(seen);
             return change_result::again;
         }
-    const bool done = std::all_of(all.begin(), all.end(),
-                                  [&](seen_row &seen) { return table.rewrite(seen, change(seen, now), nullptr); });
+    const bool done = std::all_of(all.begin(), all.end(), [&](seen_row &seen) { return change(seen, now); });
     return done ? change_result::done : change_result::again;
 }
 
-// Tries once to replace the rows of all names by what `change` makes of them.
+// Tries once to change the rows of all names. `change` gives false if the row is no longer the one that was seen.
 template <typename Change, typename Count>
 change_result try_to_change(const lock_table &table, lock_names names, const identity &who, Change change,
                             Count count_change, bool nowait, std::optional<obstacle> &found)
@@ -101,7 +100,7 @@ change_result try_to_change(const lock_table &table, lock_names names, const ide
     PAUSE_POINT("looked");
     const instant now = pg::clock_now();
     found = find_obstacle(table, all, who, now);
-    const auto result = found ? change_result::not_ours : rewrite_all(table, all, change, now, nowait);
+    const auto result = found ? change_result::not_ours : change_all(table, all, change, now, nowait);
     for (auto &seen : all) {
         table.unpin(seen);
         if (result == change_result::done)
@@ -192,17 +191,17 @@ void warn(const obstacle &found, const identity &who, const char *participle)
 // Without a participle there is no WARNING.
 template <typename Change, typename Count>
 std::optional<bool> change(lock_table &table, lock_names names, const identity &who, const char *participle,
-                           Change new_lease, Count count_change, bool nowait)
+                           Change change_one, Count count_change, bool nowait)
 {
     std::optional<obstacle> found;
     auto result = change_result::again;
     while (result == change_result::again) {
         CHECK_FOR_INTERRUPTS();
         if (names.size() == 1)
-            result = try_to_change(table, names, who, new_lease, count_change, nowait, found);
+            result = try_to_change(table, names, who, change_one, count_change, nowait, found);
         else
             pg::all_or_nothing([&] {
-                result = try_to_change(table, names, who, new_lease, count_change, nowait, found);
+                result = try_to_change(table, names, who, change_one, count_change, nowait, found);
                 return result == change_result::done;
             });
     }
@@ -234,8 +233,9 @@ std::optional<bool> extend(lock_table &table, const extend_request &request, con
     const auto unit = table.shape().unit;
     const auto done = change(
         table, request.names, who, "extended",
-        [&](const seen_row &seen, instant now) {
-            return contents{extended(seen.times(), now, request.at_most, request.at_least, unit), seen.stored.past};
+        [&](seen_row &seen, instant now) {
+            const auto times = extended(seen.times(), now, request.at_most, request.at_least, unit);
+            return table.rewrite(seen, {times, seen.stored.past}, nullptr);
         },
         [](const lock_name &name, duration) { stats::record(name, stats::counter::extended); }, nowait);
     // If a crash undid it, another session could acquire the lock while the owner still relies on it.
@@ -244,24 +244,32 @@ std::optional<bool> extend(lock_table &table, const extend_request &request, con
     return done;
 }
 
-contents to_release(const lock_table &table, const seen_row &seen, instant now, bool is_done)
+bool write_release(const lock_table &table, const history_table &history, seen_row &seen, instant now, bool done,
+                   std::string_view detail)
 {
-    const auto times = released(seen.times(), now, is_done, table.shape().unit);
-    if (!is_done)
-        return {times, seen.stored.past};
+    const auto run = history.run_in(table, seen);
+    const auto times = released(seen.times(), now, done, table.shape().unit);
+    const auto past = done ? shedlock::done(seen.stored.past, now) : seen.stored.past;
     // If a crash undid it, ticks that were done would be due again.
-    if (has_ticks(seen.stored.past))
+    if (done && has_ticks(seen.stored.past))
         durability::require();
-    return {times, done(seen.stored.past, now)};
+    if (!table.rewrite(seen, {times, past}, nullptr))
+        return false;
+    history.add(run, done ? endings::done : endings::failed, now, detail);
+    return true;
 }
 
-std::optional<bool> release(lock_table &table, lock_names names, const identity &who, bool done, bool nowait, bool tell)
+std::optional<bool> release(lock_table &table, const release_request &request, const identity &who, bool tell)
 {
     durability::before_release();
+    auto history = history_table::open(table);
     const auto released = change(
-        table, names, who, tell ? "released" : nullptr,
-        [&](const seen_row &seen, instant now) { return to_release(table, seen, now, done); },
-        [&](const lock_name &name, duration held) { stats::record_release(name, held, done); }, nowait);
+        table, request.names, who, tell ? "released" : nullptr,
+        [&](seen_row &seen, instant now) {
+            return write_release(table, history, seen, now, request.done, request.detail);
+        },
+        [&](const lock_name &name, duration held) { stats::record_release(name, held, request.done); }, request.nowait);
+    history.close();
     if (released == true)
         durability::after_release();
     return released;
@@ -269,18 +277,24 @@ std::optional<bool> release(lock_table &table, lock_names names, const identity 
 
 bool force_release(lock_table &table, const lock_name &name)
 {
+    auto history = history_table::open(table);
     for (;;) {
         auto seen = look_until_decided(table, name);
-        if (seen.state == seen_row::states::absent)
+        if (seen.state == seen_row::states::absent) {
+            history.close();
             return false;
+        }
         PAUSE_POINT("decided");
         const instant now = pg::clock_now();
         const bool was_held = availability_of(table.lease_of(seen, now), now) == availability::taken;
+        const auto run = history.run_in(table, seen);
         const auto times = freed(seen.times(), now, table.shape().unit);
         const auto holder = psprintf("released by force: %s", session_role());
         const auto end = end_of(origin::kinds::administrator, times.locked_at);
         if (table.rewrite(seen, {times, without_run(table.history_of(seen))},
                           make_locked_by(holder, end, table.shape().locked_by_limit))) {
+            history.add(run, was_held ? endings::freed : endings::ran_out, now);
+            history.close();
             durability::require(); // otherwise a crash could give the old holder its token back
             return was_held;
         }

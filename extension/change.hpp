@@ -2,6 +2,7 @@
 // wait for a transaction in progress that has changed or locked the row; acquire and forget never do.
 #pragma once
 
+#include "history_table.hpp"
 #include "lock_table.hpp"
 #include "request.hpp"
 
@@ -12,12 +13,13 @@ namespace shedlock {
 // nowait, returns nothing and changes no row if another transaction in progress has changed or locked one of the rows.
 std::optional<bool> extend(lock_table &table, const extend_request &request, const identity &who, bool nowait = false);
 
-// The same for a release. `done` says whether the work was done. Without `tell` there is no WARNING.
-std::optional<bool> release(lock_table &table, lock_names names, const identity &who, bool done, bool nowait = false,
-                            bool tell = true);
+// The same for a release. Without `tell` there is no WARNING.
+std::optional<bool> release(lock_table &table, const release_request &request, const identity &who, bool tell = true);
 
-// What a release writes over what was seen, which is ours and not released.
-contents to_release(const lock_table &table, const seen_row &seen, instant now, bool is_done);
+// Writes a release over what was seen, which is ours and not released, and records the run. Returns false as rewrite
+// does.
+bool write_release(const lock_table &table, const history_table &history, seen_row &seen, instant now, bool done,
+                   std::string_view detail = {});
 
 // Frees the lock, whoever holds it, and gives the row a new token, so that the old holder's token is lost and its
 // guarded transactions fail. Returns whether it was held; false if there is no row.

@@ -1,5 +1,7 @@
 #include "forget.hpp"
 
+#include "history_table.hpp"
+
 namespace shedlock {
 
 namespace {
@@ -23,10 +25,14 @@ void require_unreferenced(const lock_table &table, const lock_name &name)
 
 } // namespace
 
-// Looks again if the row has changed since the look. Gives up if a transaction in progress has changed or locked it.
+// Looks again if the row has changed since the look. Gives up if a transaction in progress has changed or locked it, or
+// the history.
 bool forget(lock_table &table, const lock_name &name)
 {
     require_unreferenced(table, name);
+    auto history = history_table::open_nowait(table);
+    if (!history)
+        return false;
     for (;;) {
         CHECK_FOR_INTERRUPTS();
         auto seen = table.look(name);
@@ -36,12 +42,16 @@ bool forget(lock_table &table, const lock_name &name)
         if (seen.state != seen_row::states::settled || seen.is_referenced ||
             !is_past(table.lease_of(seen, now), seen.stored.past, now, table.shape().unit)) {
             table.unpin(seen);
+            history->close();
             return false;
         }
+        const auto run = history->run_in(table, seen);
         const bool is_java = table.row_of(seen).from.is_java();
         const auto holder = table.locked_by(seen);
         const char *const who = pnstrdup(holder.data(), holder.size());
         if (table.remove(seen)) {
+            history->add(run, endings::ran_out, now);
+            history->close();
             if (is_java)
                 warn_of_java(name, who);
             return true;

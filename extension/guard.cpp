@@ -193,13 +193,14 @@ void complete(const lock_table &table, const guarded_lock &mine)
     bool is_done = false;
     PushActiveSnapshot(GetLatestSnapshot()); // for a locked_by that is stored out of line
     durability::before_release();
+    auto history = history_table::open(table);
     seize_if_ours(table, mine, [&](seen_row &seen) {
         now = pg::clock_now();
         before = seen.times();
         is_done = has_released_as_done(seen, mine);
-        return is_done ? keep_others_away(table, seen)
-                       : table.rewrite(seen, to_release(table, seen, now, true), nullptr);
+        return is_done ? keep_others_away(table, seen) : write_release(table, history, seen, now, true);
     });
+    history.close();
     PopActiveSnapshot();
     if (is_done)
         return;

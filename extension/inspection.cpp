@@ -112,15 +112,26 @@ bool is_index_on(Form_pg_index index, AttrNumber column)
     return index->indnatts == 1 && index->indkey.values[0] == column;
 }
 
-// Whether the index compares that column as PostgreSQL itself would: an operator class is code that runs with the
+// Whether the index compares its columns as PostgreSQL itself would: an operator class is code that runs with the
 // rights of the role that writes the row. A varchar has the operator class of text.
-bool is_compared_as_usual(Relation index, int position)
+bool is_compared_as_usual(Relation index)
 {
-    const Oid usual = GetDefaultOpClass(index->rd_opcintype[position], BTREE_AM_OID);
-    const Oid collation = index->rd_indcollation[position];
-    return OidIsValid(usual) && is_built_in(CLAOID, Anum_pg_opclass_opcnamespace, usual) &&
-           get_opclass_family(usual) == index->rd_opfamily[position] &&
-           (!OidIsValid(collation) || is_built_in(COLLOID, Anum_pg_collation_collnamespace, collation));
+    for (int i = 0; i < index->rd_index->indnkeyatts; i++) {
+        const Oid usual = GetDefaultOpClass(index->rd_opcintype[i], BTREE_AM_OID);
+        const Oid collation = index->rd_indcollation[i];
+        if (!OidIsValid(usual) || !is_built_in(CLAOID, Anum_pg_opclass_opcnamespace, usual) ||
+            get_opclass_family(usual) != index->rd_opfamily[i] ||
+            (OidIsValid(collation) && !is_built_in(COLLOID, Anum_pg_collation_collnamespace, collation)))
+            return false;
+    }
+    return true;
+}
+
+// Looks at the catalog's row, because RelationGetIndexExpressions would evaluate constant parts of the expressions.
+bool has_expressions(Relation index)
+{
+    return !heap_attisnull(index->rd_indextuple, Anum_pg_index_indexprs, nullptr) ||
+           !heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, nullptr);
 }
 
 void check_index(Relation table, Relation index, const table_shape &shape)
@@ -129,9 +140,7 @@ void check_index(Relation table, Relation index, const table_shape &shape)
     const auto refuse = [&](const char *what, const char *remedy = "Drop the index.") {
         report_unusable(table, psprintf("index \"%s\" %s", RelationGetRelationName(index), what), remedy);
     };
-    // Looks at the catalog's row, because RelationGetIndexExpressions would evaluate constant parts of the expressions.
-    if (!heap_attisnull(index->rd_indextuple, Anum_pg_index_indexprs, nullptr) ||
-        !heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, nullptr))
+    if (has_expressions(index))
         refuse("has an expression or a predicate");
     if (index->rd_rel->relam != BTREE_AM_OID)
         refuse("is not a btree");
@@ -144,10 +153,9 @@ void check_index(Relation table, Relation index, const table_shape &shape)
     if (form->indisunique && is_on_name && !get_collation_isdeterministic(index->rd_indcollation[0]))
         report_unusable(table, "the collation of its names is nondeterministic",
                         "Names are compared byte by byte: ALTER TABLE ... ALTER COLUMN name TYPE ... COLLATE \"C\".");
-    for (int i = 0; i < form->indnkeyatts; i++)
-        if (!is_compared_as_usual(index, i))
-            refuse("has an operator class that is not the default, or a collation that did not come with PostgreSQL",
-                   "Drop the index, or create it again without them.");
+    if (!is_compared_as_usual(index))
+        refuse("has an operator class that is not the default, or a collation that did not come with PostgreSQL",
+               "Drop the index, or create it again without them.");
 }
 
 // Returns the index that makes names unique, if there is one. Invalid indexes are allowed, because REINDEX CONCURRENTLY
@@ -249,6 +257,12 @@ table_shape read_columns(Relation table, purposes purpose)
 }
 
 } // namespace
+
+bool is_plain(Relation index)
+{
+    return !has_expressions(index) && index->rd_rel->relam == BTREE_AM_OID && !index->rd_index->indisexclusion &&
+           !index->rd_index->indisunique && is_compared_as_usual(index);
+}
 
 table_shape inspect(Relation table, purposes purpose)
 {

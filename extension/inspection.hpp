@@ -14,4 +14,7 @@ namespace shedlock {
 enum class purposes { use, adoption };
 table_shape inspect(Relation table, purposes purpose);
 
+// Whether an entry in the index runs only code of PostgreSQL's own, and can never be refused.
+bool is_plain(Relation index);
+
 } // namespace shedlock

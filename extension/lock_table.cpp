@@ -2,6 +2,7 @@
 
 #include "attachments.hpp"
 #include "durability.hpp"
+#include "index_entries.hpp"
 #include "queue.hpp"
 #include "row_hint.hpp"
 #include "table_finder.hpp"
@@ -225,33 +226,16 @@ bool lock_table::insert_speculatively(const lock_name &name) const
     return alone;
 }
 
-// The inspection ensures that no index has expressions, predicates or custom operators. With UNIQUE_CHECK_PARTIAL,
-// returns false if the unique index has another live or uncommitted row of that name, and fails if an index on other
-// columns does not take the row. Otherwise returns true.
+// With UNIQUE_CHECK_PARTIAL, returns false if the unique index has another live or uncommitted row of that name, and
+// fails if an index on other columns does not take the row. Otherwise returns true.
 bool lock_table::insert_index_entries(HeapTuple tuple, IndexUniqueCheck check, const lock_name &name) const
 {
     bool alone = true;
-    List *const indexes = RelationGetIndexList(table_);
-    ListCell *cell;
-    foreach (cell, indexes) {
-        const Relation index = index_open(lfirst_oid(cell), RowExclusiveLock);
-        if (index->rd_index->indisready) {
-            Datum entry[INDEX_MAX_KEYS];
-            bool entry_nulls[INDEX_MAX_KEYS];
-            for (int i = 0; i < index->rd_index->indnatts; i++)
-                entry[i] =
-                    heap_getattr(tuple, index->rd_index->indkey.values[i], RelationGetDescr(table_), &entry_nulls[i]);
-            const bool unique = index->rd_index->indisunique;
-            const bool inserted = index_insert(index, entry, entry_nulls, &tuple->t_self, table_,
-                                               unique ? check : UNIQUE_CHECK_NO, false, BuildIndexInfo(index));
-            if (unique && check == UNIQUE_CHECK_PARTIAL && !inserted) {
-                if (index->rd_index->indkey.values[0] != shape_.name)
-                    report_conflict(table_, index, name.bytes);
-                alone = false;
-            }
-        }
-        index_close(index, NoLock);
-    }
+    shedlock::insert_index_entries(table_, tuple, check, [&](Relation index) {
+        if (index->rd_index->indkey.values[0] != shape_.name)
+            report_conflict(table_, index, name.bytes);
+        alone = false;
+    });
     return alone;
 }
 

@@ -27,6 +27,33 @@ lock_names make_names(std::span<const Datum> elements)
     return {names, elements.size()};
 }
 
+bool is_before(const lock_name &a, const lock_name &b)
+{
+    return a.bytes < b.bytes;
+}
+
+bool is_same(const lock_name &a, const lock_name &b)
+{
+    return a.bytes == b.bytes;
+}
+
+// Without NULLs and repetitions.
+lock_names distinct_names(ArrayType *array)
+{
+    Datum *elements;
+    bool *nulls;
+    int count;
+    deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT, &elements, &nulls, &count);
+    auto *const kept = static_cast<Datum *>(palloc(sizeof(Datum) * count));
+    int kept_count = 0;
+    for (int i = 0; i < count; i++)
+        if (!nulls[i])
+            kept[kept_count++] = elements[i];
+    const auto names = make_names({kept, static_cast<size_t>(kept_count)});
+    std::sort(names.begin(), names.end(), is_before);
+    return names.first(std::unique(names.begin(), names.end(), is_same) - names.begin());
+}
+
 // Months and days are added in UTC, beginning now, so a day is always 24 hours.
 duration to_duration(const Interval *interval, const char *argument)
 {
@@ -111,9 +138,8 @@ lock_names arguments::names()
 
     // All callers use the same order, so that two of them that extend, release or complete several locks never wait for
     // each other.
-    std::sort(names.begin(), names.end(), [](const lock_name &a, const lock_name &b) { return a.bytes < b.bytes; });
-    const auto twin = std::adjacent_find(names.begin(), names.end(),
-                                         [](const lock_name &a, const lock_name &b) { return a.bytes == b.bytes; });
+    std::sort(names.begin(), names.end(), is_before);
+    const auto twin = std::adjacent_find(names.begin(), names.end(), is_same);
     if (twin != names.end())
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
                         errmsg("name must not contain \"%.*s\" twice", SV(twin->bytes))));
@@ -259,6 +285,37 @@ extend_request arguments::extend(lock_names names)
     extend_request request{names, at_most(), std::nullopt};
     if (const int argument = next("at_least"); !PG_ARGISNULL(argument))
         request.at_least = at_least(argument, request.at_most);
+    return request;
+}
+
+release_request arguments::release(lock_names names)
+{
+    const bool done = flag("done");
+    return {names, done, text_if_any("detail")};
+}
+
+release_request arguments::release_token(lock_names names)
+{
+    const bool done = flag("done");
+    const bool nowait = flag("nowait");
+    return {names, done, text_if_any("detail"), nowait};
+}
+
+history_request arguments::past_runs()
+{
+    FunctionCallInfo fcinfo = fcinfo_;
+    history_request request{};
+    if (const int argument = next("names"); !PG_ARGISNULL(argument))
+        request.names = distinct_names(PG_GETARG_ARRAYTYPE_P(argument));
+    if (const int argument = next("since"); !PG_ARGISNULL(argument))
+        request.since = pg::to_instant(PG_GETARG_TIMESTAMPTZ(argument));
+    if (const int argument = next("latest"); !PG_ARGISNULL(argument))
+        request.latest = PG_GETARG_INT32(argument);
+    if (request.latest.value_or(0) < 0)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("latest must not be negative")));
+    if (request.latest && !request.names)
+        ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("latest needs names"),
+                        errhint("It is the number of rows of each name.")));
     return request;
 }
 

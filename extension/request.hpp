@@ -20,6 +20,21 @@ struct extend_request {
     std::optional<duration> at_least;
 };
 
+struct release_request {
+    lock_names names;
+    bool done = true;          // whether the work was done
+    std::string_view detail{}; // for the history
+    bool nowait = false;
+};
+
+// Which rows of the history: under one of the names, if any are given, that ended at `since` or later; and of each name
+// at most the `latest` last ones.
+struct history_request {
+    std::optional<lock_names> names;
+    std::optional<instant> since;
+    std::optional<int32> latest;
+};
+
 // The locks of several waiters: waiter which[i] waits for names[i].
 struct wait_request {
     lock_names names;
@@ -42,12 +57,15 @@ class arguments {
 public:
     explicit arguments(FunctionCallInfo fcinfo) : fcinfo_{fcinfo} {}
 
-    lock_names name();                   // text. 22004, 22023
-    lock_names names();                  // name text[]. 22004, 2202E, 22023, 54000
-    lock_names stored_name();            // text that a table may contain, even if it is empty. 22004
-    acquire_request acquire(lock_names); // at_most, at_least, wait, then as asked(). 22004, 22023, 22008
-    tick_request asked();                // tick, retry, start_within. 22004, 22023, 22008
-    extend_request extend(lock_names);   // at_most, at_least. 22004, 22023, 22008
+    lock_names name();                         // text. 22004, 22023
+    lock_names names();                        // name text[]. 22004, 2202E, 22023, 54000
+    lock_names stored_name();                  // text that a table may contain, even if it is empty. 22004
+    acquire_request acquire(lock_names);       // at_most, at_least, wait, then as asked(). 22004, 22023, 22008
+    tick_request asked();                      // tick, retry, start_within. 22004, 22023, 22008
+    extend_request extend(lock_names);         // at_most, at_least. 22004, 22023, 22008
+    release_request release(lock_names);       // done, detail. 22004
+    release_request release_token(lock_names); // done, nowait, detail. 22004
+    history_request past_runs();               // names, since, latest. 22023
     // names, which, wait, wait_id. The wait ends well before a statement_timeout. 22004, 22023, 2202E, 22008, 54000
     wait_request waiters();
     duration span(const char *name);                // not negative. 22004, 22023, 22008

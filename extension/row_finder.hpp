@@ -43,6 +43,7 @@ struct seen_row {
 class row_finder {
 public:
     const table_shape &shape() const { return shape_; }
+    Oid owner() const { return table_->rd_rel->relowner; }
 
     // The row of that name as it is now, whatever any snapshot shows. It may miss a row that another transaction
     // moves and commits at that very moment, or take it for a new one. That is good enough to try an insertion, which

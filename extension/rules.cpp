@@ -71,6 +71,11 @@ history done(const history &past, instant now)
     return {past.last_tick, std::max(past.last_done_tick, tick), now, past.run_tick};
 }
 
+std::optional<instant> tick_of_run(const history &past)
+{
+    return past.run_tick == past.last_tick ? past.last_tick : std::nullopt;
+}
+
 bool has_ticks(const history &past)
 {
     return past.last_tick.has_value();

@@ -107,6 +107,9 @@ history begun(const history &past, std::optional<instant> tick, instant now, dur
 history without_run(const history &past);
 history done(const history &past, instant now);
 
+// The tick of the row's current run, if it has one.
+std::optional<instant> tick_of_run(const history &past);
+
 // Whether any run ever had a tick, so that one that was done must not be forgotten.
 bool has_ticks(const history &past);
 

@@ -89,6 +89,11 @@ const char *iso_text(std::optional<instant> tick)
     return out;
 }
 
+std::string_view first_line(std::string_view text)
+{
+    return text.substr(0, text.find_first_of("\r\n"));
+}
+
 // Called after the command, or the commit of its work, has failed. SPI_rollback would not work: it would complete the
 // queries of the cursor loops that the error interrupted, miscount the snapshots that the error left behind, and treat
 // the innermost SPI connection that is still open as ours. So the whole transaction is aborted, as the server itself
@@ -106,7 +111,7 @@ const char *iso_text(std::optional<instant> tick)
     // The caller gets the command's error even if the release fails, because of lock_timeout, for example.
     if (const ErrorData *const failure = pg::in_subtransaction([&] {
             with_lock_table(function, [&](lock_table &table) {
-                return release(table, names, mine, /* done */ false, /* nowait */ false, warn);
+                return release(table, {names, false, first_line(error->message)}, mine, warn);
             });
             return true;
         }))

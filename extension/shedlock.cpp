@@ -7,6 +7,7 @@
 #include "durability.hpp"
 #include "forget.hpp"
 #include "guard.hpp"
+#include "keeping.hpp"
 #include "protection.hpp"
 #include "request.hpp"
 #include "run.hpp"
@@ -83,19 +84,17 @@ Datum sql_extend_token(FunctionCallInfo fcinfo, name_reader read)
     return do_extend(fcinfo, request, who, in.flag("nowait"));
 }
 
-Datum do_release(FunctionCallInfo fcinfo, lock_names names, const identity &who, bool done, bool nowait = false)
+Datum do_release(FunctionCallInfo fcinfo, const release_request &request, const identity &who)
 {
-    return yes_no_or_null(fcinfo, with_lock_table(fcinfo->flinfo->fn_oid, [&](lock_table &table) {
-                              return release(table, names, who, done, nowait);
-                          }));
+    return yes_no_or_null(fcinfo, with_lock_table(fcinfo->flinfo->fn_oid,
+                                                  [&](lock_table &table) { return release(table, request, who); }));
 }
 
 Datum sql_release(FunctionCallInfo fcinfo, name_reader read)
 {
     enter("shedlock_release");
     arguments in{fcinfo};
-    const auto names = (in.*read)();
-    return do_release(fcinfo, names, session_identity(), in.flag("done"));
+    return do_release(fcinfo, in.release((in.*read)()), session_identity());
 }
 
 Datum sql_release_token(FunctionCallInfo fcinfo, name_reader read)
@@ -104,8 +103,7 @@ Datum sql_release_token(FunctionCallInfo fcinfo, name_reader read)
     arguments in{fcinfo};
     const auto names = (in.*read)();
     const auto who = token_identity(in.token());
-    const bool done = in.flag("done");
-    return do_release(fcinfo, names, who, done, in.flag("nowait"));
+    return do_release(fcinfo, in.release_token(names), who);
 }
 
 Datum do_guard(FunctionCallInfo fcinfo, lock_names names, const identity &who)
@@ -335,6 +333,23 @@ Datum shedlock_rows(PG_FUNCTION_ARGS)
     return Datum{0};
 }
 
+PG_FUNCTION_INFO_V1(shedlock_keep_history);
+Datum shedlock_keep_history(PG_FUNCTION_ARGS)
+{
+    enter("shedlock_keep_history");
+    keep_history(fcinfo->flinfo->fn_oid, arguments{fcinfo}.flag("on"));
+    PG_RETURN_VOID();
+}
+
+PG_FUNCTION_INFO_V1(shedlock_history);
+Datum shedlock_history(PG_FUNCTION_ARGS)
+{
+    InitMaterializedSRF(fcinfo, 0);
+    const auto request = arguments{fcinfo}.past_runs();
+    put_history(fcinfo->flinfo->fn_oid, request, reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo));
+    return Datum{0};
+}
+
 // For the view shedlock_stats.
 PG_FUNCTION_INFO_V1(shedlock_stats_rows);
 Datum shedlock_stats_rows(PG_FUNCTION_ARGS)
@@ -367,18 +382,26 @@ Datum shedlock_inspect(PG_FUNCTION_ARGS)
 {
     shared_memory::attach();
     Oid found = InvalidOid;
+    Oid history = InvalidOid;
+    const char *history_fault = nullptr;
     ErrorData *const error = pg::in_subtransaction([&] {
         lock_table table = lock_table::open(fcinfo->flinfo->fn_oid);
         found = table.shape().table;
+        history = history_table::find(found);
+        history_fault = history_table::fault(table);
         table.close(false);
         return true;
     });
     if (error && error->sqlerrcode != ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE)
         ReThrowError(error);
     const auto text_if_any = [](const char *what) { return what ? CStringGetTextDatum(what) : Datum{0}; };
-    Datum values[] = {ObjectIdGetDatum(found), text_if_any(error ? error->message : nullptr),
-                      text_if_any(error ? error->hint : nullptr), BoolGetDatum(stats::are_available())};
-    bool nulls[] = {error != nullptr, !error, !error || !error->hint, false};
+    Datum values[] = {ObjectIdGetDatum(found),
+                      text_if_any(error ? error->message : nullptr),
+                      text_if_any(error ? error->hint : nullptr),
+                      BoolGetDatum(stats::are_available()),
+                      ObjectIdGetDatum(history),
+                      text_if_any(history_fault)};
+    bool nulls[] = {error != nullptr, !error, !error || !error->hint, false, !OidIsValid(history), !history_fault};
     TupleDesc row;
     get_call_result_type(fcinfo, nullptr, &row);
     return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(row), values, nulls));

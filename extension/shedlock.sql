@@ -202,12 +202,17 @@ CREATE VIEW shedlock_stats AS SELECT * FROM shedlock_stats_rows();
 CREATE FUNCTION shedlock_version(OUT edition text, OUT version text)
     LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT 'extension', '1.0' $$;
 
+-- declare shedlock_history
+
 -- include Doctor
 
 -- include Protect
 
 -- Creates and drops the trigger with the rights of the functions' owner, because the table may belong to another role.
 -- declare shedlock_protect: VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+
+-- As shedlock_protect.
+-- declare shedlock_keep_history: VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 
 -- include Grant
 

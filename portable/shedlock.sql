@@ -196,6 +196,53 @@ BEGIN
 END
 $do$;
 
+-- no_history: whether there is nothing for shedlock__record to do. history_fault: why the table `history` cannot be the
+-- history; NULL if it can, or if there is none. Like extension/history_shape.cpp.
+DO $do$
+BEGIN
+    PERFORM pg_catalog.set_config('shedlock_portable.no_history',
+        $text$to_regclass('@extschema@.shedlock_history') IS NULL$text$, true);
+    PERFORM pg_catalog.set_config('shedlock_portable.history_fault', $text$(
+        SELECT f.what FROM pg_class r, LATERAL (
+            SELECT 1, 'it does not belong to the owner of the lock table' WHERE r.relowner <> current_user::regrole
+            UNION ALL SELECT 2, 'it is not an ordinary table' WHERE r.relkind <> 'r' OR r.relpersistence <> 'p'
+            UNION ALL SELECT 3, 'it is a partition or a typed table, or takes part in inheritance'
+                WHERE r.relispartition OR r.relhassubclass OR r.reloftype <> 0
+                   OR EXISTS (SELECT FROM pg_inherits WHERE inhrelid = r.oid)
+            UNION ALL SELECT 4, 'it has rules, triggers, foreign keys or CHECK constraints, which would not run'
+                WHERE r.relhasrules OR EXISTS (SELECT FROM pg_trigger WHERE tgrelid = r.oid)
+                   OR EXISTS (SELECT FROM pg_constraint WHERE conrelid = r.oid AND contype = 'c')
+            UNION ALL SELECT 5, format('role %s may put triggers on it, which would run as the functions'' owner',
+                                       CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END)
+                FROM aclexplode(r.relacl) a WHERE a.privilege_type = 'TRIGGER' AND a.grantee <> r.relowner
+            UNION ALL SELECT 6, 'it has row security that is forced on its owner'
+                WHERE r.relrowsecurity AND r.relforcerowsecurity
+            UNION ALL SELECT 10 + w.no, format('it has no column "%s" of type %s', w.name, w.type)
+                FROM unnest('{name,token,tick,holder,acquired_at,ended_at,outcome,detail}'::text[],
+                            '{text,bigint,timestamptz,text,timestamptz,timestamptz,text,text}'::regtype[])
+                     WITH ORDINALITY w (name, type, no)
+               WHERE NOT EXISTS (SELECT FROM pg_attribute a
+                                  WHERE (a.attrelid, a.attname, a.atttypid) = (r.oid, w.name, w.type)
+                                    AND NOT a.attisdropped)
+            UNION ALL SELECT 20 + attnum, format('column "%s" is NOT NULL or generated', attname)
+                FROM pg_attribute
+               WHERE attrelid = r.oid AND attnum > 0 AND NOT attisdropped AND (attnotnull OR attgenerated <> '')
+            UNION ALL SELECT 2000, format('index "%s" is unique, or not a plain btree', x.relname)
+                FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid JOIN pg_am m ON m.oid = x.relam
+               WHERE i.indrelid = r.oid AND (i.indisunique OR i.indisexclusion OR m.amname <> 'btree'
+                                             OR i.indexprs IS NOT NULL OR i.indpred IS NOT NULL)
+            UNION ALL SELECT 2001, 'it has no index on (name, ended_at)'
+               WHERE NOT EXISTS (
+                   SELECT FROM pg_index i
+                    WHERE i.indrelid = r.oid AND i.indisvalid AND i.indoption[0] = 0 AND i.indoption[1] = 0
+                      AND (SELECT array_agg(a.attname ORDER BY k.no)
+                             FROM unnest((i.indkey::int2[])[0:1]) WITH ORDINALITY k (number, no)
+                                  JOIN pg_attribute a ON (a.attrelid, a.attnum) = (r.oid, k.number))
+                          = '{name,ended_at}')) f (no, what)
+         WHERE r.oid = history ORDER BY f.no LIMIT 1)$text$, true);
+END
+$do$;
+
 -- take acquires a lock that is free beyond doubt, in a row that we have locked, with columns that hold every
 -- microsecond and every character: is_exact is true. It is false if they do not, and then this must be undone. It is
 -- NULL if nothing was written, and then shedlock__try must decide.
@@ -215,6 +262,7 @@ DECLARE
            run_tick = COALESCE(@asked_tick@, now)@ticks@
      WHERE s.name = lock_name AND s.lock_until <= now AND s.locked_at < now AND s.locked_by IS NOT NULL
        AND s.last_tick IS DISTINCT FROM now AND s.last_done_tick IS DISTINCT FROM now -- as in shedlock__new_token
+       AND (s.lock_at_least_until > timestamp '-infinity') IS NOT TRUE -- an abandoned run has to be recorded
        AND @is_usual@
     RETURNING s.lock_until = now + at_most AND s.locked_at = now AND s.lock_at_least_until = @kept_until@
       INTO is_exact;$text$;
@@ -362,10 +410,13 @@ DECLARE
                AND @is_owner@
             RETURNING s.lock_until = now AND clock_timestamp() AT TIME ZONE interval '0' < now + interval '1 s',
                 s.last_tick IS NOT NULL INTO is_exact, has_ticks;
-            IF is_exact AND NOT has_ticks THEN
+            IF is_exact AND NOT has_ticks AND @no_history@ THEN
                 RETURN is_exact;
             ELSIF is_exact THEN
-                PERFORM @extschema@.shedlock__require_durability();
+                PERFORM @extschema@.shedlock__record(ARRAY[lock_name], 'done'::text, now, detail);
+                IF has_ticks THEN
+                    PERFORM @extschema@.shedlock__require_durability();
+                END IF;
                 RETURN is_exact;
             END IF;
             RAISE SQLSTATE 'SL0NO';
@@ -1035,6 +1086,82 @@ BEGIN
 END
 $$;
 
+-- A history of runs is kept while the owner may INSERT into the table.
+CREATE OR REPLACE FUNCTION shedlock__keeps_history() RETURNS boolean
+    LANGUAGE plpgsql AS $$
+DECLARE
+    history CONSTANT regclass := to_regclass('@extschema@.shedlock_history');
+    fault text;
+BEGIN
+    PERFORM FROM pg_class c
+      WHERE c.oid = history
+        AND (c.relacl IS NULL OR EXISTS (SELECT FROM aclexplode(c.relacl) a
+                                          WHERE a.grantee = c.relowner AND a.privilege_type = 'INSERT'));
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    fault := @extschema@.shedlock__history_fault(history);
+    IF fault IS NULL THEN
+        RETURN true;
+    ELSIF current_setting('shedlock_portable.has_warned_of_history', true) IS DISTINCT FROM history::oid::text THEN
+        PERFORM set_config('shedlock_portable.has_warned_of_history', history::oid::text, false);
+        RAISE WARNING
+            USING MESSAGE = format('runs are not recorded in table %s: %s', '@extschema@.shedlock_history', fault),
+                  HINT = 'Rename or drop it, and call shedlock_keep_history().';
+    END IF;
+    RETURN false;
+END
+$$;
+
+-- Records runs that this transaction ends, in rows that it has locked. A run that ran out ended with its lease or, if
+-- its session had gone before that, now.
+CREATE OR REPLACE FUNCTION shedlock__record(names text[], outcome text, now timestamp, detail text) RETURNS void
+    LANGUAGE plpgsql AS $$
+#variable_conflict use_variable
+BEGIN
+    IF @extschema@.shedlock__keeps_history() THEN
+        INSERT INTO @extschema@.shedlock_history
+               (name, token, tick, holder, acquired_at, ended_at, outcome, detail)
+        SELECT s.name, @extschema@.shedlock__token_of(s.locked_at),
+               CASE s.run_tick WHEN s.last_tick THEN s.run_tick AT TIME ZONE 'UTC' END,
+               (@extschema@.shedlock__origin(s.locked_by::text COLLATE "default", s.locked_at)).holder,
+               s.locked_at AT TIME ZONE 'UTC',
+               CASE outcome WHEN 'ran out' THEN LEAST(GREATEST(s.lock_until, s.locked_at), now) ELSE now END
+                   AT TIME ZONE 'UTC',
+               outcome, NULLIF(left(detail, 1000), '')
+          FROM @extschema@.shedlock s WHERE s.name = ANY (names);
+    END IF;
+END
+$$;
+
+-- Whether the row has a run of ours that was not released.
+CREATE OR REPLACE FUNCTION shedlock__is_under_way(seen shedlock__row) RETURNS boolean
+    LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN COALESCE(seen.lock_at_least_until > timestamp '-infinity'
+                    AND (@extschema@.shedlock__origin(seen.locked_by, seen.locked_at)).kind <> '*', false);
+END
+$$;
+
+-- Records the runs that were never released, and that this transaction is about to replace. Does not wait: 55P03 if
+-- another transaction has locked the history.
+CREATE OR REPLACE FUNCTION shedlock__record_abandoned(seized shedlock__row[], now timestamp) RETURNS void
+    LANGUAGE plpgsql AS $$
+DECLARE
+    abandoned text[];
+BEGIN
+    IF @no_history@ THEN
+        RETURN;
+    END IF;
+    abandoned := ARRAY(SELECT l.name FROM unnest(seized) l
+                        WHERE @extschema@.shedlock__is_under_way(l));
+    IF abandoned <> '{}' AND @extschema@.shedlock__keeps_history() THEN
+        LOCK TABLE @extschema@.shedlock_history IN ROW EXCLUSIVE MODE NOWAIT;
+        PERFORM @extschema@.shedlock__record(abandoned, 'ran out'::text, now, NULL::text);
+    END IF;
+END
+$$;
+
 -- Writes an acquisition over rows that are free and that we have locked, and gives its token. The kind is that of
 -- shedlock__origin. A pause has no at_most and no at_least; it is no run, so it has no run_tick, but it records a Java
 -- run before it.
@@ -1052,6 +1179,7 @@ DECLARE
     start CONSTANT timestamp := @extschema@.shedlock__round_down(now, columns.unit);
     written int;
 BEGIN
+    PERFORM @extschema@.shedlock__record_abandoned(seized, now);
     UPDATE @extschema@.shedlock s
        SET lock_until = COALESCE(@extschema@.shedlock__round_up(now + at_most, columns.unit), timestamp 'infinity'),
            locked_at = acquired_at,
@@ -1425,12 +1553,17 @@ END
 $$;
 
 -- Writes a release over leases that we have locked.
-CREATE OR REPLACE FUNCTION shedlock__write_release(names text[], now timestamp, done boolean) RETURNS void
+CREATE OR REPLACE FUNCTION shedlock__write_release(names text[], now timestamp, done boolean, detail text)
+    RETURNS void
     LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
 DECLARE
     unit CONSTANT interval := (SELECT c.unit FROM @extschema@.shedlock__columns() c);
 BEGIN
+    IF NOT @no_history@ THEN
+        PERFORM @extschema@.shedlock__record(names, CASE WHEN done THEN 'done'::text ELSE 'failed'::text END, now,
+            detail);
+    END IF;
     UPDATE @extschema@.shedlock s
        SET lock_until = GREATEST(@extschema@.shedlock__round_down(now, unit), s.lock_at_least_until),
            lock_at_least_until = CASE WHEN done THEN NULL ELSE timestamp '-infinity' END,
@@ -1444,7 +1577,8 @@ $$;
 -- Extends to at_most from now, or releases if at_most is NULL. Waits for a transaction that has locked one of the rows;
 -- with nowait it gives NULL instead. Without `tell` there is no WARNING.
 CREATE OR REPLACE FUNCTION shedlock__change(names text[], session text, token bigint, at_most interval,
-                                            at_least interval, done boolean, tell boolean, nowait boolean)
+                                            at_least interval, done boolean, detail text, tell boolean,
+                                            nowait boolean)
     RETURNS boolean
     LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
@@ -1502,7 +1636,7 @@ BEGIN
         END IF;
 
         IF at_most IS NULL THEN
-            PERFORM @extschema@.shedlock__write_release(names, now, done);
+            PERFORM @extschema@.shedlock__write_release(names, now, done, detail);
         ELSE
             unit := (SELECT c.unit FROM @extschema@.shedlock__columns() c);
             PERFORM @extschema@.shedlock__mark(names);
@@ -1588,7 +1722,8 @@ CREATE OR REPLACE FUNCTION shedlock__extend(names text[], session text, token bi
 BEGIN
     at_most := @extschema@.shedlock__at_most(at_most);
     RETURN @extschema@.shedlock__change(names, session, token, at_most,
-        @extschema@.shedlock__at_least(at_least, at_most), NULL::boolean, true, @extschema@.shedlock__nowait(nowait));
+        @extschema@.shedlock__at_least(at_least, at_most), NULL::boolean, NULL::text, true,
+        @extschema@.shedlock__nowait(nowait));
 END
 $$;
 
@@ -1622,7 +1757,8 @@ BEGIN
 END
 $$;
 
-CREATE OR REPLACE FUNCTION shedlock_release(name text, done boolean DEFAULT true) RETURNS boolean
+CREATE OR REPLACE FUNCTION shedlock_release(name text, done boolean DEFAULT true, detail text DEFAULT NULL)
+    RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 BEGIN
@@ -1631,12 +1767,13 @@ BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_release'::text);
     RETURN @extschema@.shedlock__change(@extschema@.shedlock__name(name COLLATE "default"),
         @extschema@.shedlock__session(), NULL::bigint, NULL::interval, NULL::interval,
-        @extschema@.shedlock__done(done), true, false);
+        @extschema@.shedlock__done(done), detail COLLATE "default", true, false);
 END
 $$;
 
 CREATE OR REPLACE FUNCTION shedlock_release_token(name text, token bigint, done boolean DEFAULT true,
-                                                  nowait boolean DEFAULT false) RETURNS boolean
+                                                  nowait boolean DEFAULT false, detail text DEFAULT NULL)
+    RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 BEGIN
@@ -1645,7 +1782,7 @@ BEGIN
     PERFORM @extschema@.shedlock__require_writable('shedlock_release_token'::text);
     RETURN @extschema@.shedlock__change(@extschema@.shedlock__name(name COLLATE "default"),
         NULL::text, @extschema@.shedlock__token(token), NULL::interval, NULL::interval,
-        @extschema@.shedlock__done(done), true, @extschema@.shedlock__nowait(nowait));
+        @extschema@.shedlock__done(done), detail COLLATE "default", true, @extschema@.shedlock__nowait(nowait));
 END
 $$;
 
@@ -1790,7 +1927,7 @@ BEGIN
         END IF;
     END LOOP;
 
-    PERFORM @extschema@.shedlock__write_release(unreleased, now, true);
+    PERFORM @extschema@.shedlock__write_release(unreleased, now, true, NULL::text);
     FOREACH seen IN ARRAY seized LOOP
         -- A lock_until that was edited by hand may be long before the acquisition, or -infinity.
         IF GREATEST(seen.lock_until, seen.locked_at) < now AND seen.lock_at_least_until > timestamp '-infinity' THEN
@@ -1895,12 +2032,14 @@ $$;
 
 -- After the command has failed with this SQLSTATE and hint. Gives the hint to use. A caller that gets SL001 gets no
 -- WARNING on top of it.
-CREATE OR REPLACE FUNCTION shedlock_run_failed(name text, token bigint, code text, hint text) RETURNS text
+CREATE OR REPLACE FUNCTION shedlock_run_failed(name text, token bigint, code text, message text, hint text)
+    RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     @here@
     PERFORM @extschema@.shedlock__change(ARRAY[name COLLATE "default"], @extschema@.shedlock__session(), token,
-        NULL::interval, NULL::interval, false, code <> 'SL001', false);
+        NULL::interval, NULL::interval, false, substring(message COLLATE "default", '^[^\r\n]*'), code <> 'SL001',
+        false);
     RETURN CASE WHEN code = '2D000' THEN 'The portable edition of shedlock_run cannot run what commits by itself.'
                 ELSE hint END;
 END
@@ -1970,7 +2109,7 @@ BEGIN
     IF failed THEN
         ROLLBACK;
         BEGIN -- the caller gets the error of the command even if the release fails, too
-            hint := @extschema@.shedlock_run_failed(name, token, code, hint);
+            hint := @extschema@.shedlock_run_failed(name, token, code, message, hint);
         EXCEPTION WHEN query_canceled OR OTHERS THEN
             RAISE WARNING
                 USING ERRCODE = SQLSTATE, MESSAGE = pg_catalog.format('lock "%s" was not released', name),
@@ -2021,6 +2160,11 @@ BEGIN
     -- An infinite locked_at, which somebody set by hand, is nobody's token, so this repairs it.
     freed_at := @extschema@.shedlock__new_token(now, NULLIF(seen.locked_at, timestamp 'infinity'), NULL::timestamp[],
         columns.unit);
+    IF NOT @no_history@ AND @extschema@.shedlock__is_under_way(seen) THEN
+        PERFORM @extschema@.shedlock__record(ARRAY[name],
+            CASE WHEN @extschema@.shedlock__lasts_until(seen, now) > now THEN 'freed'::text ELSE 'ran out'::text END,
+            now, NULL::text);
+    END IF;
     PERFORM @extschema@.shedlock__mark(ARRAY[seen.name]);
     UPDATE @extschema@.shedlock s
        SET lock_until = @extschema@.shedlock__round_down(now, columns.unit),
@@ -2086,13 +2230,15 @@ BEGIN
         IF seen.name IS NULL OR NOT @extschema@.shedlock__is_past(seen, clock_timestamp() AT TIME ZONE 'UTC') THEN
             RAISE SQLSTATE 'SL0NO';
         END IF;
+        PERFORM @extschema@.shedlock__record_abandoned(ARRAY[seen], clock_timestamp() AT TIME ZONE 'UTC');
         -- ended with its session: shedlock_protect_row would keep it
         IF seen.lock_until > clock_timestamp() AT TIME ZONE 'UTC' THEN
             UPDATE @extschema@.shedlock s SET lock_at_least_until = 'infinity', lock_until = seen.locked_at
              WHERE s.name = shedlock__forget.name;
         END IF;
         DELETE FROM @extschema@.shedlock s WHERE s.name = shedlock__forget.name;
-    EXCEPTION WHEN SQLSTATE 'SL0NO' OR serialization_failure THEN -- or it has changed since this transaction's snapshot
+    EXCEPTION WHEN SQLSTATE 'SL0NO' OR serialization_failure -- it has changed since this transaction's snapshot
+         OR lock_not_available THEN -- as to the history
         RETURN false;
     END;
     IF NOT (@extschema@.shedlock__origin(seen.locked_by, seen.locked_at)).is_ours THEN
@@ -2211,7 +2357,7 @@ CREATE OR REPLACE FUNCTION shedlock_version(OUT edition text, OUT version text)
 -- Like extension/inspection.cpp, this refuses whatever is not known to be harmless. It is called when this file runs,
 -- by the doctor and by shedlock_protect. In every other call it would cost more than the call itself.
 CREATE OR REPLACE FUNCTION shedlock_inspect(OUT lock_table regclass, OUT complaint text, OUT remedy text,
-                                            OUT has_counters boolean)
+                                            OUT has_counters boolean, OUT history regclass, OUT history_fault text)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     id CONSTANT oid := to_regclass('@extschema@.shedlock');
@@ -2385,9 +2531,18 @@ BEGIN
     END IF;
     IF what IS NULL THEN
         lock_table := id;
+        history := to_regclass('@extschema@.shedlock_history');
+        history_fault := @history_fault@; -- not a call: PL/pgSQL would look the name up
     ELSE
         complaint := format('table "%s" cannot serve as the lock table: %s', '@extschema@.shedlock', what);
     END IF;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock__history_fault(history regclass) RETURNS text
+    LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN @history_fault@;
 END
 $$;
 
@@ -2411,7 +2566,7 @@ DO $$
 DECLARE
 -- shared: Names
     ours CONSTANT text := '^shedlock_(_.*|(acquire|extend|release|guard|complete)(_token)?|wait_any|end_wait|not_due|((find|list|sort)_)?ticks?|read_schedule|run(_check|_begin|_guard|_tick|_end|_failed)?'
-        '|force_release|forget|pause|resume|rows|locks|session_alive|stats_rows|stats_reset|protect(_row)?|doctor|findings|inspect|grant|revoke|after_pg_upgrade|raise|version)$';
+        '|force_release|forget|pause|resume|rows|locks|session_alive|stats_rows|stats_reset|(keep_)?history|is_slow|protect(_row)?|doctor|findings|inspect|grant|revoke|after_pg_upgrade|raise|version)$';
 -- end: Names
 BEGIN
     -- The view finds the functions by the schema and the owner of the table, so that it still works after a restore
@@ -2912,12 +3067,116 @@ SELECT l.name COLLATE pg_catalog."C" AS name, l.state, l.holder, l.token, l.lock
 
 -- end: Locks
 
+-- History -------------------------------------------------------------------------------------------------------------
+
+CREATE OR REPLACE FUNCTION shedlock__keep_history("on" boolean) RETURNS void
+    LANGUAGE plpgsql AS $$
+DECLARE
+    history regclass := to_regclass('@extschema@.shedlock_history');
+    is_new CONSTANT boolean := history IS NULL;
+    fault text;
+    privileged text;
+BEGIN
+    IF is_new AND NOT shedlock__keep_history."on" THEN
+        RETURN;
+    ELSIF is_new THEN
+        CREATE TABLE @extschema@.shedlock_history (
+            name text COLLATE "C",
+            token bigint,
+            tick timestamptz,
+            holder text COLLATE "C",
+            acquired_at timestamptz,
+            ended_at timestamptz,
+            outcome text COLLATE "C",
+            detail text COLLATE "C");
+        CREATE INDEX shedlock_history_name_ended_at_idx ON @extschema@.shedlock_history (name, ended_at);
+        ALTER TABLE @extschema@.shedlock_history REPLICA IDENTITY FULL, NO FORCE ROW LEVEL SECURITY;
+        history := '@extschema@.shedlock_history';
+        FOR privileged IN
+            SELECT DISTINCT CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END
+              FROM pg_class c, aclexplode(c.relacl) a WHERE c.oid = history AND a.grantee <> c.relowner LOOP
+            EXECUTE format('REVOKE ALL ON %s FROM %s', history, privileged);
+        END LOOP;
+        IF EXISTS (SELECT FROM pg_publication_tables
+                    WHERE format('%I.%I', schemaname, tablename) = '@extschema@.shedlock_history') THEN
+            RAISE NOTICE 'a publication includes table shedlock_history'
+                USING HINT = 'Create the table on the subscribers, too: their subscription fails without it.';
+        END IF;
+    END IF;
+    fault := @extschema@.shedlock__history_fault(history);
+    IF fault IS NOT NULL THEN
+        RAISE object_not_in_prerequisite_state
+            USING MESSAGE = format('table %s cannot be the history: %s', '@extschema@.shedlock_history', fault),
+                  HINT = 'Rename or drop it, and call shedlock_keep_history().';
+    ELSIF NOT is_new AND @extschema@.shedlock__keeps_history() = shedlock__keep_history."on" THEN
+        RETURN;
+    ELSIF shedlock__keep_history."on" AND NOT is_new THEN
+        GRANT INSERT ON @extschema@.shedlock_history TO CURRENT_USER;
+    END IF;
+    INSERT INTO @extschema@.shedlock_history (name, holder, ended_at, outcome)
+        VALUES ('', session_user, clock_timestamp(), CASE WHEN shedlock__keep_history."on" THEN 'on' ELSE 'off' END);
+    IF NOT shedlock__keep_history."on" THEN
+        REVOKE INSERT ON @extschema@.shedlock_history FROM CURRENT_USER;
+    END IF;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION shedlock_keep_history("on" boolean DEFAULT true) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    @here@
+    PERFORM @extschema@.shedlock__require_writable('shedlock_keep_history'::text);
+    PERFORM @extschema@.shedlock__require(shedlock_keep_history."on" IS NOT NULL, 'on'::text, ''::text);
+    LOCK TABLE @extschema@.shedlock IN SHARE ROW EXCLUSIVE MODE; -- as in extension/keeping.hpp
+    PERFORM @extschema@.shedlock__keep_history(shedlock_keep_history."on");
+END
+$$;
+
+-- Calls no function of ours: the doctor must work among overloads that make such calls ambiguous.
+CREATE OR REPLACE FUNCTION shedlock_history(
+    names text[] DEFAULT NULL, since timestamptz DEFAULT NULL, latest integer DEFAULT NULL,
+    OUT name text, OUT token bigint, OUT tick timestamptz, OUT holder text, OUT acquired_at timestamptz,
+    OUT ended_at timestamptz, OUT outcome text, OUT detail text
+) RETURNS SETOF record
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    history CONSTANT regclass := to_regclass('@extschema@.shedlock_history');
+    fault text;
+BEGIN
+    @here@
+    fault := @history_fault@;
+    IF latest < 0 THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'latest must not be negative';
+    ELSIF latest IS NOT NULL AND names IS NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'latest needs names',
+            HINT = 'It is the number of rows of each name.';
+    ELSIF history IS NULL THEN
+        RAISE undefined_table USING MESSAGE = 'there is no history of runs',
+            HINT = 'An administrator can call shedlock_keep_history().';
+    ELSIF fault IS NOT NULL THEN
+        RAISE object_not_in_prerequisite_state
+            USING MESSAGE = format('table %s cannot be the history: %s', '@extschema@.shedlock_history', fault),
+                  HINT = 'Rename or drop it, and call shedlock_keep_history().';
+    ELSIF names IS NULL THEN
+        RETURN QUERY SELECT h.name, h.token, h.tick, h.holder, h.acquired_at, h.ended_at, h.outcome, h.detail
+                       FROM @extschema@.shedlock_history h WHERE since IS NULL OR h.ended_at >= since;
+        RETURN;
+    END IF;
+    RETURN QUERY SELECT w.* FROM (SELECT DISTINCT u.n FROM unnest(names) u (n)) n, LATERAL (
+            SELECT h.name, h.token, h.tick, h.holder, h.acquired_at, h.ended_at, h.outcome, h.detail
+              FROM @extschema@.shedlock_history h
+             WHERE h.name = n.n COLLATE "C" AND h.ended_at >= COALESCE(since, '-infinity')
+             ORDER BY h.ended_at DESC LIMIT latest) w;
+END
+$$;
+
 -- shared: Doctor ------------------------------------------------------------------------------------------------------
 
 -- It has the rights of its caller. So it reads only catalogs, and shedlock_doctor gives it what is ours. lock_table is
 -- NULL if there is a complaint about its shape.
 CREATE OR REPLACE FUNCTION shedlock_findings(lock_table regclass, complaint text, remedy text,
-    locks shedlock_locks[], counters shedlock_stats[],
+    locks shedlock_locks[], counters shedlock_stats[], history regclass, history_fault text, slow_jobs text[],
     OUT severity text, OUT finding text, OUT hint text) RETURNS SETOF record
     LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -3119,6 +3378,18 @@ BEGIN
      WHERE latest > clock_timestamp() + interval '2 minutes'
      ORDER BY name $q$, NULL),
 
+($q$ SELECT 'warning', format('runs are not recorded in table %s: %s', $4, $5),
+           'Rename or drop it, and call shedlock_keep_history()'
+     WHERE $5 IS NOT NULL $q$, NULL),
+
+($q$ SELECT 'notice', format('the history of runs, table %s, has %s rows', $4, reltuples::bigint),
+           'Delete what nobody needs any more; docs/operations.md has a job for that'
+      FROM pg_class WHERE oid = $4 AND reltuples > 1000000 $q$, NULL),
+
+($q$ SELECT 'notice', format('the last ten runs of lock "%s" each took longer than the time between two of its ticks', name),
+           'Ticks that come while it runs are lost: give it a longer schedule'
+      FROM unnest($6) s (name) ORDER BY name $q$, NULL),
+
 ($q$ SELECT 'notice', format('lock "%s" has been paused since %s, by "%s"', name, locked_at, holder),
            'shedlock_resume ends it'
       FROM locks WHERE state = 'paused' ORDER BY name $q$, NULL),
@@ -3218,7 +3489,7 @@ BEGIN
                   WHERE e.oid IS NOT NULL OR f.extensions IS NULL ORDER BY f.no
     LOOP
         BEGIN
-            RETURN QUERY EXECUTE sources || query USING lock_table, locks, counters;
+            RETURN QUERY EXECUTE sources || query USING lock_table, locks, counters, history, history_fault, slow_jobs;
         EXCEPTION
             WHEN insufficient_privilege OR undefined_table OR undefined_column THEN
                 severity := CASE WHEN SQLSTATE = '42501' THEN 'warning' ELSE 'error' END;
@@ -3230,6 +3501,22 @@ BEGIN
 END
 $$;
 
+-- Whether each of the last ten runs took longer than the shortest time between two ticks, as far as the history shows
+-- them.
+CREATE OR REPLACE FUNCTION shedlock_is_slow(name text) RETURNS boolean
+    LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT pg_catalog.count(*) OPERATOR(pg_catalog.=) 10 AND pg_catalog.bool_and(r.took OPERATOR(pg_catalog.>) r.shortest)
+      FROM (SELECT g.took, pg_catalog.min(g.gap) OVER () AS shortest,
+                   pg_catalog.row_number() OVER (ORDER BY g.ended_at USING OPERATOR(pg_catalog.>)) AS no
+              FROM (SELECT h.ended_at, h.ended_at OPERATOR(pg_catalog.-) h.acquired_at AS took,
+                           NULLIF(h.tick OPERATOR(pg_catalog.-) pg_catalog.lag(h.tick)
+                                  OVER (ORDER BY h.tick USING OPERATOR(pg_catalog.<)), '0'::pg_catalog.interval) AS gap
+                      FROM shedlock_history(ARRAY[name], NULL::pg_catalog.timestamptz, 100) h
+                     WHERE h.tick IS NOT NULL) g) r
+     WHERE r.no OPERATOR(pg_catalog.<=) 10;
+END;
+
 -- As in shedlock_ticks. The views are read only if they can be.
 CREATE OR REPLACE FUNCTION shedlock_doctor(OUT severity text, OUT finding text, OUT hint text) RETURNS SETOF record
     LANGUAGE sql VOLATILE
@@ -3238,7 +3525,9 @@ BEGIN ATOMIC
       FROM shedlock_inspect() i,
            LATERAL shedlock_findings(i.lock_table, i.complaint, i.remedy,
                CASE WHEN i.lock_table IS NOT NULL THEN ARRAY(SELECT l FROM shedlock_locks l) END,
-               CASE WHEN i.has_counters THEN ARRAY(SELECT s FROM shedlock_stats s) END) f;
+               CASE WHEN i.has_counters THEN ARRAY(SELECT s FROM shedlock_stats s) END, i.history, i.history_fault,
+               CASE WHEN i.history IS NOT NULL AND i.history_fault IS NULL
+                    THEN ARRAY(SELECT l.name FROM shedlock_locks l WHERE shedlock_is_slow(l.name)) END) f;
 END;
 
 -- end: Doctor
@@ -3321,7 +3610,7 @@ DECLARE
     home CONSTANT regnamespace := '@extschema@';
 -- shared: Names
     ours CONSTANT text := '^shedlock_(_.*|(acquire|extend|release|guard|complete)(_token)?|wait_any|end_wait|not_due|((find|list|sort)_)?ticks?|read_schedule|run(_check|_begin|_guard|_tick|_end|_failed)?'
-        '|force_release|forget|pause|resume|rows|locks|session_alive|stats_rows|stats_reset|protect(_row)?|doctor|findings|inspect|grant|revoke|after_pg_upgrade|raise|version)$';
+        '|force_release|forget|pause|resume|rows|locks|session_alive|stats_rows|stats_reset|(keep_)?history|is_slow|protect(_row)?|doctor|findings|inspect|grant|revoke|after_pg_upgrade|raise|version)$';
 -- end: Names
     role_id CONSTANT oid := CASE role WHEN 'public' THEN 0 ELSE to_regrole(quote_ident(role)) END;
     -- What role $1 can be granted, for whom it is, and whether the role has it from us. It is found by its owner, too, the
@@ -3332,9 +3621,9 @@ DECLARE
                              WHERE (a.grantee, a.grantor, a.privilege_type) = ($1, o.owner, o.privilege)) AS is_granted
           FROM (SELECT p.tableoid, p.oid, format('ROUTINE %%s', p.oid::regprocedure) AS object, 'EXECUTE' AS privilege,
                        p.pronamespace AS schema_id, p.proowner AS owner, p.proacl AS acl,
-                       CASE WHEN p.proname ~ '^shedlock_(force_release|forget|pause|resume|protect(_row)?|stats_reset|grant|revoke|after_pg_upgrade)$' THEN 'administrators'
+                       CASE WHEN p.proname ~ '^shedlock_(force_release|forget|pause|resume|keep_history|protect(_row)?|stats_reset|grant|revoke|after_pg_upgrade)$' THEN 'administrators'
                             -- The views call functions with the rights of the role that reads them.
-                            WHEN p.proname ~ '^shedlock_(rows|locks|session_alive|stats_rows|inspect|version|((find|list|sort)_)?ticks?|read_schedule|doctor|findings)$' THEN 'readers'
+                            WHEN p.proname ~ '^shedlock_(rows|locks|history|is_slow|session_alive|stats_rows|inspect|version|((find|list|sort)_)?ticks?|read_schedule|doctor|findings)$' THEN 'readers'
                             ELSE 'users' END AS audience
                   FROM pg_proc p
                  WHERE (p.pronamespace, p.proowner) = (%1$s, %2$s) AND p.proname ~ %3$L AND NOT starts_with(p.proname, 'shedlock__')
@@ -3499,11 +3788,24 @@ BEGIN
          'Releases a lock of this session: it is free now, or when its at_least has passed. done says whether its work '
          'was done; if not, an acquire with retry can get the same tick again. False, with a WARNING that says why, if '
          'this session does not have the lock or its lease is over; nothing is changed then. The SQLSTATE of the '
-         'WARNING is SL002 if the lock has been released as done, otherwise SL001.'),
+         'WARNING is SL002 if the lock has been released as done, otherwise SL001. detail is recorded in '
+         'the history, if there is one: why the work failed, for example. Its first 1000 characters are kept.'),
         ('shedlock_release_token',
-         'Releases the acquisition that has this token; done as in shedlock_release, nowait as in '
+         'Releases the acquisition that has this token; done and detail as in shedlock_release, nowait as in '
          'shedlock_extend_token. False, with a WARNING that says why, if its lease is over, others have the lock, or '
          'it was released.'),
+        ('shedlock_keep_history',
+         'From now on each run of ours that ends is recorded, in the transaction that ends it, in the table '
+         'shedlock_history beside the lock table; with false, not any more. The table is created if there is none, and '
+         'kept. An empty name with outcome on or off says when this function was called. Waits for transactions that '
+         'have written the lock table, and others wait for it. SQLSTATE 55000 if a table of that name cannot be the '
+         'history.'),
+        ('shedlock_history',
+         'The rows of the history for these names (NULL: for all) that ended since then (NULL: ever), and for each '
+         'name only the latest ones, if their number is given. tick is NULL for a run without a tick; outcome is done, '
+         'failed, ran out (never released, and its lease is over: ended_at is the end of the lease, or when it was '
+         'found if it ended with its session) or freed (by shedlock_force_release); detail is what the release said. '
+         'Rows with an empty name say since when a history is kept (on) or not (off). SQLSTATE 42P01 if there is none.'),
         ('shedlock_guard',
          'From now on this transaction commits, or is prepared, only if no other acquisition of that lock has happened '
          'since this session''s. If one has, it fails with SQLSTATE SL001, at once or at the commit.'),
@@ -3568,6 +3870,8 @@ BEGIN
          'nothing was found. It has the rights of its caller; what that role may not see is reported as not checked.'),
         ('shedlock_findings',
          'For shedlock_doctor.'),
+        ('shedlock_is_slow',
+         'For shedlock_doctor.'),
         ('shedlock__change_rights',
          'For shedlock_grant and shedlock_revoke.'),
         ('shedlock_grant',
@@ -3589,7 +3893,8 @@ BEGIN
          'For the view shedlock_locks: whether a session, written as in locked_by (/PID.START.SERVER), is still '
          'running. NULL on a standby, and for a session of another server.'),
         ('shedlock_inspect',
-         'For shedlock_doctor: the lock table, or why it cannot be one; and whether shedlock_stats can be read.'),
+         'For shedlock_doctor: the lock table, or why it cannot be one; whether shedlock_stats can be read; and the '
+         'table of the history, and why runs are not recorded in it.'),
         ('shedlock_rows',
          'For shedlock_locks: the lock table''s rows, or at least those of these names, after a check of its shape '
          '(SQLSTATE 55000).'),
@@ -3680,7 +3985,8 @@ BEGIN
     FOR routine IN EXECUTE format('SELECT routine FROM %s.shedlock_routines', home) LOOP
         definition := pg_get_functiondef(routine);
         FOREACH known IN ARRAY ARRAY['usual_acquire', 'usual_acquire_token', 'usual_extend', 'usual_release',
-                                     'usual_release_token', 'take', 'default_holder', 'columns'] LOOP
+                                     'usual_release_token', 'take', 'default_holder', 'columns', 'no_history',
+                                     'history_fault'] LOOP
             definition := replace(definition, '@' || known || '@', current_setting('shedlock_portable.' || known));
         END LOOP;
         EXECUTE replace(replace(replace(replace(replace(definition, '@here@', here), '@run_here@', run_here),

@@ -294,7 +294,7 @@ SELECT count(*) AS arguments,
                       END), ', '))
              FROM unnest(p.proargnames, p.proargtypes::regtype[]) WITH ORDINALITY o (name, type, number)) c (call)
        CROSS JOIN LATERAL attempt(call) AS result
- WHERE p.proname ~ '^shedlock_(acquire|extend|release|guard|complete)(_token)?$' AND a.name <> 'holder'
+ WHERE p.proname ~ '^shedlock_(acquire|extend|release|guard|complete)(_token)?$' AND a.name NOT IN ('holder', 'detail')
     OR p.proname ~ '^shedlock_(force_release|forget|pause|resume|wait_any|end_wait|not_due)$' AND a.name <> 'reason';
 
 -- command

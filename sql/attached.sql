@@ -321,7 +321,7 @@ SELECT * FROM after($x$ALTER TABLE shedlock SET (user_catalog_table = true)$x$);
 -- The owner of the table cannot replace the extension's own objects.
 SELECT * FROM after($x$CREATE OR REPLACE VIEW shedlock_locks AS SELECT trap('VIEW')$x$);
 SELECT * FROM after($x$
-    CREATE OR REPLACE FUNCTION shedlock_release(name text, done boolean DEFAULT true) RETURNS boolean LANGUAGE sql
+    CREATE OR REPLACE FUNCTION shedlock_release(name text, done boolean DEFAULT true, detail text DEFAULT NULL) RETURNS boolean LANGUAGE sql
         AS $f$SELECT trap('FUNCTION')$f$
 $x$);
 -- Dropping the table with CASCADE drops the extension.

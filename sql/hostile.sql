@@ -70,10 +70,10 @@ SELECT regress_target.shedlock_grant('regress_shedlock_attacker'),
 ALTER EXTENSION shedlock SET SCHEMA regress_evil;
 \set VERBOSITY default
 RESET ROLE;
-CREATE FUNCTION regress_evil.shedlock_release(name pg_catalog.text, done pg_catalog.bool) RETURNS pg_catalog.bool
+CREATE FUNCTION regress_evil.shedlock_release(name pg_catalog.text, done pg_catalog.bool, detail pg_catalog.text) RETURNS pg_catalog.bool
     LANGUAGE sql AS 'SELECT regress_evil.trap()';
 ALTER EXTENSION shedlock SET SCHEMA regress_evil;
-DROP FUNCTION regress_evil.shedlock_release(pg_catalog.text, pg_catalog.bool);
+DROP FUNCTION regress_evil.shedlock_release(pg_catalog.text, pg_catalog.bool, pg_catalog.text);
 ALTER EXTENSION shedlock SET SCHEMA regress_evil;
 SET ROLE regress_shedlock_attacker;
 SELECT regress_evil.shedlock_acquire('moved', '1 min'), regress_evil.shedlock_release('moved');
@@ -90,7 +90,7 @@ SET search_path = pg_catalog, public, pg_temp;
 \pset format unaligned
 \pset tuples_only on
 SELECT c AS by_the_installer, attempt(c) FROM unnest(ARRAY[
-    'CREATE OR REPLACE FUNCTION regress_evil.shedlock_release(name text, done boolean DEFAULT true) RETURNS boolean LANGUAGE sql AS ''SELECT regress_evil.trap()''',
+    'CREATE OR REPLACE FUNCTION regress_evil.shedlock_release(name text, done boolean DEFAULT true, detail text DEFAULT NULL) RETURNS boolean LANGUAGE sql AS ''SELECT regress_evil.trap()''',
     'CREATE OR REPLACE VIEW regress_evil.shedlock_stats AS SELECT regress_evil.trap()',
     'ALTER FUNCTION regress_evil.shedlock_doctor() RESET search_path',
     'ALTER FUNCTION regress_evil.shedlock_doctor() SET search_path = regress_evil',

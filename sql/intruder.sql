@@ -69,9 +69,9 @@ SELECT c, n FROM unnest(ARRAY[
     'CREATE STATISTICS s ON name, locked_by FROM shedlock', 'COMMENT ON TABLE shedlock IS ''mine''',
     'DROP TABLE shedlock', 'REINDEX TABLE shedlock',
     -- the functions
-    'CREATE OR REPLACE FUNCTION shedlock_release(name text, done boolean DEFAULT true) RETURNS boolean LANGUAGE sql AS ''SELECT true''',
+    'CREATE OR REPLACE FUNCTION shedlock_release(name text, done boolean DEFAULT true, detail text DEFAULT NULL) RETURNS boolean LANGUAGE sql AS ''SELECT true''',
     'ALTER FUNCTION shedlock_grant(text, boolean, boolean, boolean) SECURITY INVOKER',
-    'DROP FUNCTION shedlock_release(text, boolean)', 'CREATE OR REPLACE VIEW shedlock_locks AS SELECT 1',
+    'DROP FUNCTION shedlock_release(text, boolean, text)', 'CREATE OR REPLACE VIEW shedlock_locks AS SELECT 1',
     'CREATE FUNCTION pg_temp.own() RETURNS void LANGUAGE c AS ''$libdir/shedlock'', ''shedlock_make_or_adopt_table''',
     'LOAD ''$libdir/shedlock''', 'SELECT shedlock_inspect()', 'SELECT count(*) > 0 FROM shedlock_doctor()',
     'SELECT shedlock_stats_reset()',

@@ -67,10 +67,10 @@ DROP EXTENSION shedlock;
 DROP TABLE shedlock;
 -- A function or a view that was planted in the place of one of our objects stops the installation
 -- instead of being used.
-CREATE FUNCTION shedlock_release(name text, done boolean DEFAULT true) RETURNS boolean LANGUAGE sql AS 'SELECT true';
+CREATE FUNCTION shedlock_release(name text, done boolean DEFAULT true, detail text DEFAULT NULL) RETURNS boolean LANGUAGE sql AS 'SELECT true';
 \set VERBOSITY terse
 CREATE EXTENSION shedlock;
-DROP FUNCTION shedlock_release(text, boolean);
+DROP FUNCTION shedlock_release(text, boolean, text);
 CREATE VIEW shedlock AS SELECT 1 AS name;
 CREATE EXTENSION shedlock;
 DROP VIEW shedlock;

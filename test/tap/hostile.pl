@@ -131,6 +131,7 @@ ok SELECT @.shedlock_tick('1 h'::text, 'UTC'::text, clock_timestamp()),
 	@.shedlock_tick('30 2 1,L * mon#1'::text, 'Europe/Berlin'::text, '2023-03-26 12:00Z'::timestamptz)
 ok SELECT count(*) FROM @.shedlock_ticks('1 h'::interval, clock_timestamp() - '3 h'::interval, 'UTC'::text)
 ok SELECT count(*) FROM @.shedlock_ticks('*/30 * * * *'::text, clock_timestamp() - '3 h'::interval, 'UTC'::text)
+ok SELECT @.shedlock_keep_history(true)
 ok SELECT @.shedlock_acquire('a'::text, '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false,
 	NULL::interval, false)
 ok SELECT @.shedlock_acquire('a'::text, '1 h'::interval, '0'::interval, '30 ms'::interval, clock_timestamp(), true,
@@ -140,25 +141,25 @@ ok SELECT @.shedlock_acquire('{b,c}'::text[], '1 h'::interval, '1 ms'::interval,
 ok SELECT @.shedlock_extend('a'::text, '1 h'::interval, NULL::interval)
 ok SELECT @.shedlock_extend('{b,c}'::text[], '1 h'::interval, '1 ms'::interval)
 ok SELECT @.shedlock_guard('a'::text)
-ok SELECT @.shedlock_release('a'::text, false)
-ok SELECT @.shedlock_release('{b,c}'::text[], true)
-ok SELECT @.shedlock_release('a'::text, true)
+ok SELECT @.shedlock_release('a'::text, false, 'why'::text)
+ok SELECT @.shedlock_release('{b,c}'::text[], true, NULL::text)
+ok SELECT @.shedlock_release('a'::text, true, NULL::text)
 ok SELECT @.shedlock_extend('a'::text, '1 h'::interval, '0'::interval)
 ok SELECT @.shedlock_acquire_token('t'::text, '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false,
 	NULL::interval, 'x'::text, false) AS t \gset
 ok SELECT @.shedlock_extend_token('t'::text, :t::bigint, '1 h'::interval, '1 ms'::interval, false),
-	@.shedlock_guard_token('t'::text, :t::bigint), @.shedlock_release_token('t'::text, :t::bigint, true, false)
+	@.shedlock_guard_token('t'::text, :t::bigint), @.shedlock_release_token('t'::text, :t::bigint, true, false, NULL::text)
 ok SELECT @.shedlock_acquire_token('{u,v}'::text[], '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz,
 	false, NULL::interval, NULL::text, false) AS t \gset
 ok SELECT @.shedlock_extend_token('{u,v}'::text[], :t::bigint, '1 h'::interval, NULL::interval, false),
-	@.shedlock_release_token('{u,v}'::text[], :t::bigint, false, false)
+	@.shedlock_release_token('{u,v}'::text[], :t::bigint, false, false, NULL::text)
 ok SELECT @.shedlock_extend_token('t'::text, '1'::bigint, '1 h'::interval, NULL::interval, false),
-	@.shedlock_release_token('t'::text, '1'::bigint, true, false)
+	@.shedlock_release_token('t'::text, '1'::bigint, true, false, NULL::text)
 ok SELECT @.shedlock_acquire('s'::text, '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false,
 	NULL::interval, true),
 	@.shedlock_acquire('s'::text, '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false,
 	NULL::interval, true)
-ok SELECT @.shedlock_complete('s'::text), @.shedlock_complete('s'::text), @.shedlock_release('s'::text, true)
+ok SELECT @.shedlock_complete('s'::text), @.shedlock_complete('s'::text), @.shedlock_release('s'::text, true, NULL::text)
 ok SELECT @.shedlock_acquire('{s,u}'::text[], '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false,
 	NULL::interval, true), @.shedlock_complete('{s,u}'::text[])
 ok SELECT @.shedlock_acquire_token('s'::text, '1 h'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false,
@@ -180,12 +181,19 @@ ok CALL @.shedlock_run('r'::text, 'SELECT pg_sleep(0.005)'::text, '1 ms'::interv
 ok SELECT @.shedlock_pause('p'::text, 'reason'::text, '0'::interval)
 ok SELECT @.shedlock_extend('p'::text, '1 h'::interval, NULL::interval)
 ok SELECT @.shedlock_resume('p'::text), @.shedlock_resume('p'::text), @.shedlock_force_release('b'::text)
+ok SELECT @.shedlock_acquire('x'::text, '1 ms'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false,
+	NULL::interval, false), pg_sleep(0.002)
+ok SELECT @.shedlock_acquire('x'::text, '1 ms'::interval, '0'::interval, '0'::interval, NULL::timestamptz, false,
+	NULL::interval, false), pg_sleep(0.002), @.shedlock_forget('x'::text)
+ok SELECT count(*) FROM @.shedlock_history('{a,r}'::text[], '-infinity'::timestamptz, 1)
+ok SELECT count(*) FROM @.shedlock_history(NULL::text[], NULL::timestamptz, NULL::integer)
+ok SELECT @.shedlock_keep_history(false)
 ok SELECT count(*) FROM @.shedlock_locks
 ok SELECT count(*) FROM @.shedlock_doctor()
 ok SELECT @.shedlock_protect(true)
 ok SELECT @.shedlock_acquire('a'::text, '1 h'::interval, '1 ms'::interval, '0'::interval, NULL::timestamptz, false,
 	NULL::interval, false)
-ok SELECT @.shedlock_extend('a'::text, '1 h'::interval, NULL::interval), @.shedlock_release('a'::text, true)
+ok SELECT @.shedlock_extend('a'::text, '1 h'::interval, NULL::interval), @.shedlock_release('a'::text, true, NULL::text)
 ok SELECT @.shedlock_protect(false)
 ok SELECT @.shedlock_grant('app'::text, true, true, false)
 ok SELECT @.shedlock_forget('b'::text), @.shedlock_forget('none'::text)
@@ -206,11 +214,13 @@ ok SELECT @.shedlock_revoke('app'::text, true, true)
 	NULL::interval, NULL::boolean)
 22001 SELECT @.shedlock_acquire(repeat('x'::text, 300), '1 h'::interval, '0'::interval, '0'::interval,
 	NULL::timestamptz, false, NULL::interval, false)
-22004 SELECT @.shedlock_release('e'::text, NULL::boolean)
-22004 SELECT @.shedlock_release_token('e'::text, NULL::bigint, true, false)
+22004 SELECT @.shedlock_release('e'::text, NULL::boolean, NULL::text)
+22004 SELECT @.shedlock_release_token('e'::text, NULL::bigint, true, false, NULL::text)
 22004 SELECT @.shedlock_ticks('1 h'::interval, NULL::timestamptz, 'UTC'::text)
 22004 SELECT @.shedlock_ticks('@daily'::text, NULL::timestamptz, 'UTC'::text)
 22023 SELECT @.shedlock_tick('0 25 * * *'::text, 'UTC'::text, clock_timestamp())
+22023 SELECT @.shedlock_history(NULL::text[], NULL::timestamptz, 1)
+22004 SELECT @.shedlock_keep_history(NULL::boolean)
 22004 SELECT @.shedlock_forget(NULL::text)
 22004 SELECT @.shedlock_pause(NULL::text, NULL::text, '0'::interval)
 22004 SELECT @.shedlock_pause('e'::text, NULL::text, NULL::interval)
@@ -223,7 +233,7 @@ SL001 SELECT @.shedlock_guard_token('t'::text, '1'::bigint)
 SL001 SELECT @.shedlock_complete('s'::text)
 SL001 SELECT @.shedlock_complete_token('s'::text, '1'::bigint)
 22004 SELECT @.shedlock_complete_token('s'::text, NULL::bigint)
-25006 SET default_transaction_read_only = on; SELECT @.shedlock_release('e'::text, true)
+25006 SET default_transaction_read_only = on; SELECT @.shedlock_release('e'::text, true, NULL::text)
 SQL
 sub whole_surface
 {
