@@ -110,7 +110,8 @@ void adopt(Oid table_id, Oid schema, const char *name)
                          name)));
     if (shape.has_triggers)
         ereport(WARNING, (errmsg("table %s has triggers, which do not fire when shedlock changes a lock", name),
-                          errhint("They fire for the SQL of other clients. Drop them, unless that is meant.")));
+                          errhint("They fire for the SQL of other clients. Drop them, unless that is meant. For a "
+                                  "history of runs call shedlock_keep_history().")));
     add_missing_columns(
         name, {shape.lock_at_least_until, shape.last_tick, shape.last_done_tick, shape.last_done_at, shape.run_tick});
 }

@@ -3228,7 +3228,8 @@ BEGIN
 
 -- The extension writes without the executor, which runs triggers and fills in the other columns of a new row.
 ($q$ SELECT 'error', format('trigger "%s" on table %s does not fire when shedlock changes a lock', tgname, $1),
-           'It fires for the SQL of other clients. Drop it, unless that is meant'
+           'It fires for the SQL of other clients. Drop it, unless that is meant; for a history of runs call '
+           'shedlock_keep_history()'
       FROM pg_trigger
      WHERE tgrelid = $1 AND NOT tgisinternal AND EXISTS (SELECT FROM pg_extension WHERE extname = 'shedlock')
        -- that of shedlock_protect

@@ -1,4 +1,4 @@
--- Drops what shedlock.sql has made in the current schema, except the table: psql -v ON_ERROR_STOP=1 -f uninstall.sql,
+-- Drops what shedlock.sql has made in the current schema, except the tables: psql -v ON_ERROR_STOP=1 -f uninstall.sql,
 -- as the same role. Its search_path has only pg_catalog and, last, pg_temp.
 
 BEGIN;
