@@ -197,7 +197,8 @@ END
 $do$;
 
 -- no_history: whether there is nothing for shedlock__record to do. history_fault: why the table `history` cannot be the
--- history; NULL if it can, or if there is none. Like extension/history_shape.cpp.
+-- history; NULL if it can, or if there is none. As in extension/history_shape.cpp, except for what an INSERT takes care
+-- of: additional columns and indexes.
 DO $do$
 BEGIN
     PERFORM pg_catalog.set_config('shedlock_portable.no_history',
@@ -217,28 +218,14 @@ BEGIN
                 FROM aclexplode(r.relacl) a WHERE a.privilege_type = 'TRIGGER' AND a.grantee <> r.relowner
             UNION ALL SELECT 6, 'it has row security that is forced on its owner'
                 WHERE r.relrowsecurity AND r.relforcerowsecurity
-            UNION ALL SELECT 10 + w.no, format('it has no column "%s" of type %s', w.name, w.type)
-                FROM unnest('{name,token,tick,holder,acquired_at,ended_at,outcome,detail}'::text[],
-                            '{text,bigint,timestamptz,text,timestamptz,timestamptz,text,text}'::regtype[])
-                     WITH ORDINALITY w (name, type, no)
+            UNION ALL SELECT 10 + w.no, format('it has no column "%s" of type %s', w.name, w.types[1])
+                FROM (VALUES (1, 'name', '{text,varchar}'::regtype[]), (2, 'token', '{bigint}'),
+                             (3, 'tick', '{timestamptz}'), (4, 'holder', '{text,varchar}'),
+                             (5, 'acquired_at', '{timestamptz}'), (6, 'ended_at', '{timestamptz}'),
+                             (7, 'outcome', '{text,varchar}'), (8, 'detail', '{text,varchar}')) w (no, name, types)
                WHERE NOT EXISTS (SELECT FROM pg_attribute a
-                                  WHERE (a.attrelid, a.attname, a.atttypid) = (r.oid, w.name, w.type)
-                                    AND NOT a.attisdropped)
-            UNION ALL SELECT 20 + attnum, format('column "%s" is NOT NULL or generated', attname)
-                FROM pg_attribute
-               WHERE attrelid = r.oid AND attnum > 0 AND NOT attisdropped AND (attnotnull OR attgenerated <> '')
-            UNION ALL SELECT 2000, format('index "%s" is unique, or not a plain btree', x.relname)
-                FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid JOIN pg_am m ON m.oid = x.relam
-               WHERE i.indrelid = r.oid AND (i.indisunique OR i.indisexclusion OR m.amname <> 'btree'
-                                             OR i.indexprs IS NOT NULL OR i.indpred IS NOT NULL)
-            UNION ALL SELECT 2001, 'it has no index on (name, ended_at)'
-               WHERE NOT EXISTS (
-                   SELECT FROM pg_index i
-                    WHERE i.indrelid = r.oid AND i.indisvalid AND i.indoption[0] = 0 AND i.indoption[1] = 0
-                      AND (SELECT array_agg(a.attname ORDER BY k.no)
-                             FROM unnest((i.indkey::int2[])[0:1]) WITH ORDINALITY k (number, no)
-                                  JOIN pg_attribute a ON (a.attrelid, a.attnum) = (r.oid, k.number))
-                          = '{name,ended_at}')) f (no, what)
+                                  WHERE a.attrelid = r.oid AND a.attname = w.name AND a.atttypid = ANY (w.types)
+                                    AND NOT a.attisdropped)) f (no, what)
          WHERE r.oid = history ORDER BY f.no LIMIT 1)$text$, true);
 END
 $do$;
@@ -1086,30 +1073,44 @@ BEGIN
 END
 $$;
 
--- A history of runs is kept while the owner may INSERT into the table.
-CREATE OR REPLACE FUNCTION shedlock__keeps_history() RETURNS boolean
+CREATE OR REPLACE FUNCTION shedlock__warn_of_history(fault text) RETURNS void
     LANGUAGE plpgsql AS $$
-DECLARE
-    history CONSTANT regclass := to_regclass('@extschema@.shedlock_history');
-    fault text;
 BEGIN
-    PERFORM FROM pg_class c
-      WHERE c.oid = history
-        AND (c.relacl IS NULL OR EXISTS (SELECT FROM aclexplode(c.relacl) a
-                                          WHERE a.grantee = c.relowner AND a.privilege_type = 'INSERT'));
-    IF NOT FOUND THEN
-        RETURN false;
-    END IF;
-    fault := @extschema@.shedlock__history_fault(history);
-    IF fault IS NULL THEN
-        RETURN true;
-    ELSIF current_setting('shedlock_portable.has_warned_of_history', true) IS DISTINCT FROM history::oid::text THEN
-        PERFORM set_config('shedlock_portable.has_warned_of_history', history::oid::text, false);
+    IF current_setting('shedlock_portable.has_warned_of_history', true) IS DISTINCT FROM 'true' THEN
+        PERFORM set_config('shedlock_portable.has_warned_of_history', 'true', false); -- once per session
         RAISE WARNING
             USING MESSAGE = format('runs are not recorded in table %s: %s', '@extschema@.shedlock_history', fault),
                   HINT = 'Rename or drop it, and call shedlock_keep_history().';
     END IF;
-    RETURN false;
+END
+$$;
+
+-- A history of runs is kept while the owner may INSERT into the table. What pg_class shows tells in nearly all cases that
+-- the INSERT runs no code of others; history_fault would cost more than the whole call.
+CREATE OR REPLACE FUNCTION shedlock__keeps_history() RETURNS boolean
+    LANGUAGE plpgsql AS $$
+DECLARE
+    history CONSTANT regclass := to_regclass('@extschema@.shedlock_history');
+    is_plain boolean;
+    fault text;
+BEGIN
+    SELECT c.relowner = current_user::regrole AND c.relkind = 'r' AND c.relpersistence = 'p' AND NOT c.relhastriggers
+           AND NOT c.relhasrules AND c.relchecks = 0 AND NOT c.relhassubclass AND NOT c.relispartition
+           AND NOT c.relforcerowsecurity
+      INTO is_plain FROM pg_class c
+     WHERE c.oid = history
+       AND (c.relacl IS NULL OR EXISTS (SELECT FROM aclexplode(c.relacl) a
+                                         WHERE a.grantee = c.relowner AND a.privilege_type = 'INSERT'));
+    IF is_plain THEN
+        RETURN true;
+    ELSIF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    fault := @history_fault@;
+    IF fault IS NOT NULL THEN
+        PERFORM @extschema@.shedlock__warn_of_history(fault);
+    END IF;
+    RETURN fault IS NULL;
 END
 $$;
 
@@ -1131,6 +1132,9 @@ BEGIN
                outcome, NULLIF(left(detail, 1000), '')
           FROM @extschema@.shedlock s WHERE s.name = ANY (names);
     END IF;
+-- a column of another name or type, or NOT NULL without a default; a unique index
+EXCEPTION WHEN undefined_column OR datatype_mismatch OR generated_always OR integrity_constraint_violation THEN
+    PERFORM @extschema@.shedlock__warn_of_history(SQLERRM);
 END
 $$;
 
@@ -3159,12 +3163,12 @@ BEGIN
             USING MESSAGE = format('table %s cannot be the history: %s', '@extschema@.shedlock_history', fault),
                   HINT = 'Rename or drop it, and call shedlock_keep_history().';
     ELSIF names IS NULL THEN
-        RETURN QUERY SELECT h.name, h.token, h.tick, h.holder, h.acquired_at, h.ended_at, h.outcome, h.detail
+        RETURN QUERY SELECT h.name::text, h.token, h.tick, h.holder::text, h.acquired_at, h.ended_at, h.outcome::text, h.detail::text
                        FROM @extschema@.shedlock_history h WHERE since IS NULL OR h.ended_at >= since;
         RETURN;
     END IF;
     RETURN QUERY SELECT w.* FROM (SELECT DISTINCT u.n FROM unnest(names) u (n)) n, LATERAL (
-            SELECT h.name, h.token, h.tick, h.holder, h.acquired_at, h.ended_at, h.outcome, h.detail
+            SELECT h.name::text, h.token, h.tick, h.holder::text, h.acquired_at, h.ended_at, h.outcome::text, h.detail::text
               FROM @extschema@.shedlock_history h
              WHERE h.name = n.n COLLATE "C" AND h.ended_at >= COALESCE(since, '-infinity')
              ORDER BY h.ended_at DESC LIMIT latest) w;

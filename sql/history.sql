@@ -181,21 +181,21 @@ SELECT shedlock_acquire('a', '1 min'), shedlock_release('a');
 SELECT name, note, more FROM shedlock_history WHERE name <> '';
 CREATE FUNCTION boom() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'a trap'; END $$;
 CREATE PROCEDURE try(change text) LANGUAGE plpgsql AS $$
+DECLARE
+    found text;
 BEGIN
-    BEGIN
-        SET LOCAL client_min_messages = error;
-        EXECUTE change;
-        RAISE INFO '%: %', change, (SELECT finding FROM shedlock_doctor() WHERE finding ~ 'not recorded');
-        IF NOT shedlock_acquire('a', '1 min') OR NOT shedlock_release('a') THEN
-            RAISE 'not acquired and released';
-        ELSIF EXISTS (SELECT FROM shedlock_history WHERE ended_at = (
-                          SELECT last_done_at FROM shedlock_locks WHERE name = 'a')) THEN
-            RAISE 'recorded';
-        END IF;
-        RAISE SQLSTATE 'UNDO1';
-    EXCEPTION WHEN SQLSTATE 'UNDO1' THEN
-        NULL;
-    END;
+    SET LOCAL client_min_messages = error;
+    EXECUTE change;
+    found := (SELECT finding FROM shedlock_doctor() WHERE finding ~ 'not recorded');
+    IF NOT shedlock_acquire('a', '1 min') OR NOT shedlock_release('a') THEN
+        RAISE 'not acquired and released';
+    ELSIF (found IS NULL) <> EXISTS (SELECT FROM shedlock_history
+                                      WHERE ended_at = (SELECT last_done_at FROM shedlock_locks WHERE name = 'a')) THEN
+        RAISE 'the doctor is wrong: %', found;
+    END IF;
+    RAISE SQLSTATE 'UNDO1';
+EXCEPTION WHEN SQLSTATE 'UNDO1' THEN
+    RAISE INFO '%: %', change, COALESCE(found, 'recorded');
 END $$;
 CALL try('ALTER TABLE shedlock_history OWNER TO regress_shedlock_stranger');
 CALL try('ALTER TABLE shedlock_history SET UNLOGGED');
