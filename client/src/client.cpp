@@ -101,13 +101,13 @@ void client::extend(const names &what, token number, std::chrono::microseconds a
     core.report(activity{activity::kind::extended, what, number, {}, {}, clock::now() - began});
 }
 
-void client::release(const names &what, token number, outcome how)
+void client::release(const names &what, token number, outcome how, std::string_view detail)
 {
     const uncancelled here;
     auto &core = require();
     const auto began = clock::now();
     const auto limit = core.shared.time_limit();
-    const bool was_done = core.release(what, number, how, limit, limit);
+    const bool was_done = core.release(what, number, how, limit, limit, detail);
     core.report(
         activity{activity::kind::released, what, number, {}, was_done ? outcome::done : how, clock::now() - began});
 }

@@ -64,9 +64,10 @@ core &core::require()
     return *this;
 }
 
-bool core::release(const names &what, token number, outcome how, clock::time_point until, clock::time_point over)
+bool core::release(const names &what, token number, outcome how, clock::time_point until, clock::time_point over,
+                   std::string_view detail)
 try {
-    const auto released = internal::release(shared, what, number, how, until, over);
+    const auto released = internal::release(shared, what, number, how, until, over, detail);
     shared.count_busy(false);
     if (!released.unclear.empty())
         report(event::kind::release_unclear, what,

@@ -22,7 +22,8 @@ struct core {
 
     // Calls internal::release (protocol.hpp), which says what `until` and `over` limit. Returns true if the lock was
     // already released as done.
-    bool release(const names &, token, outcome, clock::time_point until, clock::time_point over);
+    bool release(const names &, token, outcome, clock::time_point until, clock::time_point over,
+                 std::string_view detail = {});
     bool ask_bool(const std::string &call, const fields &);
 
     const pid_t process = ::getpid();

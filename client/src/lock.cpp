@@ -81,22 +81,22 @@ void lock::extend(std::chrono::microseconds at_most, std::optional<std::chrono::
     core_->report(activity_of(activity::kind::extended, mine, began));
 }
 
-void lock::release(outcome how)
+void lock::release(outcome how, std::string_view detail)
 {
     const uncancelled here;
     if (!is_live(lease_))
         return;
     core_->require();
-    give_back(how);
+    give_back(how, detail);
 }
 
 // Returns true if it was already released as done.
-bool lock::give_back(outcome how)
+bool lock::give_back(outcome how, std::string_view detail)
 {
     end();
     const auto began = clock::now();
     const auto limit = core_->shared.time_limit();
-    const bool was_done = lease_->was_done() || core_->release(lease_->names, lease_->token, how, limit, limit);
+    const bool was_done = lease_->was_done() || core_->release(lease_->names, lease_->token, how, limit, limit, detail);
     core_->report(activity_of(activity::kind::released, *lease_, began, was_done ? outcome::done : how));
     return was_done;
 }
@@ -122,8 +122,8 @@ void lock::release_quietly() noexcept
         return;
     const auto began = clock::now();
     try {
-        const bool was_done =
-            core_->release(lease_->names, lease_->token, outcome::failed, began, core_->shared.brief_limit());
+        const bool was_done = core_->release(lease_->names, lease_->token, outcome::failed, began,
+                                             core_->shared.brief_limit(), lease_->detail);
         core_->report(
             activity_of(activity::kind::released, *lease_, began, was_done ? outcome::done : outcome::failed));
         if (forgotten && !was_done)
@@ -135,6 +135,14 @@ void lock::release_quietly() noexcept
     } catch (const std::exception &failure) {
         report_unreleased(failure);
     }
+}
+
+// For release_quietly().
+void lock::note_failure(const std::exception &why) const noexcept
+try {
+    if (is_live(lease_))
+        lease_->detail = details::first_line(why.what());
+} catch (const std::bad_alloc &) { // it fails without a reason
 }
 
 void lock::report_unreleased(const std::exception &failure) const noexcept

@@ -24,13 +24,14 @@ namespace {
 }
 
 reply ask_to_release(session &session, const names &names, token token, outcome how, clock::time_point until,
-                     bool nowait, const std::stop_token &stop = {})
+                     bool nowait, std::string_view detail, const std::stop_token &stop = {})
 {
-    return session.ask(
-        call("shedlock_release_token", names,
-             std::string{"$2::pg_catalog.int8, $3::pg_catalog.bool, nowait => "} + (nowait ? "true" : "false"),
-             !nowait),
-        {names_literal(names), token_literal(token), how == outcome::done ? "true" : "false"}, until, stop);
+    return session.ask(call("shedlock_release_token", names,
+                            std::string{"$2::pg_catalog.int8, $3::pg_catalog.bool, nowait => "} +
+                                (nowait ? "true" : "false") + details::sql::detail(detail),
+                            !nowait),
+                       {names_literal(names), token_literal(token), how == outcome::done ? "true" : "false"}, until,
+                       stop);
 }
 
 // Whether it was refused because that acquisition has been released as done.
@@ -67,13 +68,13 @@ clock::time_point extend_each(session &session, const names &names, token token,
 }
 
 released release_each(session &session, const names &names, token token, outcome how, clock::time_point until,
-                      clock::time_point over)
+                      clock::time_point over, std::string_view detail)
 {
     released all{.was_done = true};
     std::optional<lock_lost> lost;
     for (const auto &name : names.list())
         try {
-            const auto one = release(session, name, token, how, until, over);
+            const auto one = release(session, name, token, how, until, over, detail);
             all.was_done = all.was_done && one.was_done;
             all.unclear += one.unclear;
         } catch (const lock_lost &failure) {
@@ -113,7 +114,7 @@ extended extend_each(session &session, const extension &what, std::chrono::micro
 void release_late(session &session, const names &names, token token, outcome how, clock::time_point over,
                   const std::stop_token &stop)
 {
-    ask_to_release(session, names, token, how, over, false, stop);
+    ask_to_release(session, names, token, how, over, false, {}, stop);
 }
 
 clock::time_point extend(session &session, const names &names, token token, std::chrono::microseconds at_most,
@@ -174,18 +175,18 @@ extensions extend_all(session &session, const std::vector<extension> &all, std::
 }
 
 released release(session &session, const names &names, token token, outcome how, clock::time_point until,
-                 clock::time_point over)
+                 clock::time_point over, std::string_view detail)
 {
     for (tries mine{until, over, names.to_text() + " was released"};; mine.rest())
         try {
-            const auto answer = ask_to_release(session, names, token, how, over, true);
+            const auto answer = ask_to_release(session, names, token, how, over, true, detail);
             const auto &is_released = answer.rows.at(0)[1];
             if (!is_released)
                 raise_busy(names, "released");
             if (is_released == "t")
                 return {};
             if (was_done(answer))
-                return names.list().size() > 1 ? release_each(session, names, token, how, until, over)
+                return names.list().size() > 1 ? release_each(session, names, token, how, until, over, detail)
                                                : released{.was_done = true};
             if (mine.may_have_happened())
                 return {.unclear = answer.notice_text()};

@@ -39,7 +39,8 @@ struct released {
     bool was_done = false; // it was already released as done, by a completion or by a try of ours whose reply was lost
     std::string unclear{}; // the server's message if another caller may have released it, because a reply was lost
 };
-released release(session &, const names &, token, outcome, clock::time_point until, clock::time_point over);
+released release(session &, const names &, token, outcome, clock::time_point until, clock::time_point over,
+                 std::string_view detail = {});
 
 // Tries once. If the row is busy, the server goes on waiting for it after we have given up. That is right for a lock
 // that is in doubt anyway.

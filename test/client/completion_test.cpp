@@ -279,6 +279,18 @@ TEST_F(completion_test, is_released_as_failed_when_its_transaction_has_not_commi
     EXPECT_EQ(heard.texts(), "");
 }
 
+TEST_F(completion_test, of_one_of_several_leaves_the_detail_to_the_others)
+{
+    const server::kept_history history;
+    const std::string other = name + " other";
+    auto mine = locks.try_acquire({name, other}, {.at_most = 1min});
+    server::ask("SELECT shedlock_complete_token(" + server::literal(name) + ", " +
+                std::to_string(number(mine->token())) + ')');
+    mine->release(shedlock::outcome::failed, "no space");
+    EXPECT_EQ(history.of(name), "done");
+    EXPECT_EQ(history.of(other), "failed: no space");
+}
+
 TEST_F(completion_test, need_not_know_of_the_commit)
 {
     const auto committed = [](shedlock::lock &lock) {

@@ -73,6 +73,22 @@ TEST_F(edition_test, is_the_extension_wherever_that_is)
     EXPECT_EQ(ask("SELECT count(*) FROM \"else where\".shedlock"), "1");
 }
 
+TEST_F(edition_test, releases_with_any_detail_in_a_database_of_another_encoding)
+{
+    for (const std::string encoding : {"LATIN1", "SQL_ASCII"}) {
+        server::ask("DROP DATABASE " + database);
+        server::ask("CREATE DATABASE " + database + " TEMPLATE template0 LOCALE 'C' ENCODING " + encoding);
+        install_portable();
+        ask("SELECT shedlock_keep_history()");
+        auto mine = client("dbname=" + database);
+        for (const auto *const detail : {"5 €", "ü\xFF"})
+            EXPECT_NO_THROW(
+                mine.try_acquire(name, {.at_most = 1min}).value().release(shedlock::outcome::failed, detail));
+        EXPECT_EQ(ask("SELECT string_agg(detail, ', ' ORDER BY token) FROM shedlock_history"),
+                  encoding == "LATIN1" ? "5 \\xE2\\x82\\xAC, \\xC3\\xBC\\xFF" : "5 €, ü\\xFF");
+    }
+}
+
 TEST_F(edition_test, is_of_no_use_in_another_version)
 {
     install_portable();

@@ -16,6 +16,42 @@ TEST_F(lock_test, is_released_as_done_or_as_told)
     EXPECT_EQ(heard.all().size(), 0U);
 }
 
+TEST_F(lock_test, is_released_with_a_detail)
+{
+    using shedlock::outcome;
+    const server::kept_history history;
+    locks.try_acquire(name, {.at_most = 1min})->release(outcome::failed, "the disk is full");
+    locks.try_acquire(name, {.at_most = 1min})->release();
+    locks.release(name, locks.try_acquire(name, {.at_most = 1min})->detach(), outcome::done, "2 of 3 files");
+    locks.release(name, locks.try_acquire(name, {.at_most = 1min})->detach(), outcome::failed);
+    EXPECT_EQ(history.of(name), "failed: the disk is full\ndone\ndone: 2 of 3 files\nfailed");
+    const std::string other = name + " other";
+    locks.try_acquire({name, other}, {.at_most = 1min})->release(outcome::failed, "both");
+    EXPECT_EQ(history.of(other), "failed: both");
+}
+
+TEST_F(lock_test, is_released_whatever_its_detail_is)
+{
+    using namespace std::string_literals;
+    const server::kept_history history;
+    const auto kept = [&](const std::string &detail) {
+        locks.try_acquire(name, {.at_most = 1min})->release(shedlock::outcome::failed, detail);
+        EXPECT_EQ(server::state(name), "free");
+        const auto all = "\n" + history.of(name);
+        return all.substr(all.rfind("\nfailed") + 7);
+    };
+    EXPECT_EQ(kept("it's \"\\\" $1 %s"), ": it's \"\\\" $1 %s");
+    EXPECT_EQ(kept("@extschema@ me@host"), ": @extschema@ me@host");
+    EXPECT_EQ(kept("größer als 5 € 🔒"), ": größer als 5 € 🔒");
+    EXPECT_EQ(kept("a\0b \xFF \xC3"s), ": a\\x00b \\xFF \\xC3");
+    EXPECT_EQ(kept("\xC0\xAF \xE0\x80\xAF \xED\xA0\x80 \xF5"), ": \\xC0\\xAF \\xE0\\x80\\xAF \\xED\\xA0\\x80 \\xF5");
+    EXPECT_EQ(kept(std::string(1 << 20, 'x')), ": " + std::string(1000, 'x'));
+    std::string locked;
+    for (int i = 0; i < 1000; ++i)
+        locked += "🔒";
+    EXPECT_EQ(kept(locked + "🔒"), ": " + locked);
+}
+
 // Nobody has said that the work is done.
 TEST_F(lock_test, is_released_as_failed_at_the_end_of_its_scope)
 {

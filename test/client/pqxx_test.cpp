@@ -426,6 +426,15 @@ TEST_F(pqxx_test, is_released_as_done_or_failed)
     EXPECT_EQ(server::last_outcome(name), "failed") << "it was not reported as done";
 }
 
+TEST_F(pqxx_test, is_released_with_a_detail)
+{
+    const server::kept_history history;
+    shedlock::try_acquire(db, name, {.at_most = 1min})->release(outcome::failed, "the disk is full");
+    shedlock::try_acquire(db, name, {.at_most = 1min})->release();
+    shedlock::try_acquire(db, name, {.at_most = 1min})->release(outcome::done, {"a\0b \xFF €", 9});
+    EXPECT_EQ(history.of(name), "failed: the disk is full\ndone\ndone: a\\x00b \\xFF €");
+}
+
 TEST_F(pqxx_test, is_inert_once_released)
 {
     auto mine = shedlock::try_acquire(db, name, {.at_most = 1min});
@@ -755,6 +764,33 @@ TEST_F(pqxx_test, rolls_back_work_that_throws)
     EXPECT_EQ(table.rows(), "0");
     EXPECT_EQ(server::state(name), "free");
     EXPECT_EQ(server::last_outcome(name), "failed");
+}
+
+TEST_F(pqxx_test, keeps_why_a_run_failed)
+{
+    const server::kept_history history;
+    const notices said{db};
+    EXPECT_TRUE(shedlock::run(db, name, {1min}, [](pqxx::work &) { return outcome::failed; }));
+    EXPECT_THROW(
+        shedlock::run(db, name, {1min}, [](pqxx::work &) { throw std::runtime_error{"no \xFF file\nnor folder"}; }),
+        std::runtime_error);
+    EXPECT_THROW(shedlock::run(db, name, {1min}, [](pqxx::work &) { throw 1; }), int);
+    EXPECT_THROW(shedlock::run(db, name, {1min}, [](pqxx::work &tx) { tx.exec("SELECT 1 / 0"); }), pqxx::sql_error);
+    EXPECT_THROW(shedlock::run(db, name, {1min},
+                               [](pqxx::work &tx) {
+                                   tx.exec(
+                                       "CREATE TEMPORARY TABLE one (number int UNIQUE DEFERRABLE INITIALLY DEFERRED)");
+                                   tx.exec("INSERT INTO one VALUES (1), (1)");
+                               }),
+                 pqxx::sql_error);
+    EXPECT_TRUE(shedlock::run(db, name, {1min}, [](pqxx::work &) {}));
+    EXPECT_EQ(history.of(name), "failed\n"
+                                "failed: no \\xFF file\n"
+                                "failed\n"
+                                "failed: ERROR:  division by zero\n"
+                                "failed: ERROR:  duplicate key value violates unique constraint \"one_number_key\"\n"
+                                "done");
+    EXPECT_EQ(said.all, "");
 }
 
 #if PQXX_VERSION_MAJOR < 7

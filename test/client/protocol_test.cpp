@@ -258,6 +258,18 @@ TEST_F(protocol_test, extends_and_releases_a_third_time_when_the_second_attempt_
         "shedlock_release_token", [&] { mine->release(); }, [&] { return server::state(name) == "free"; });
 }
 
+TEST_F(protocol_test, sends_the_detail_of_a_release_again)
+{
+    const server::kept_history history;
+    auto mine = through.try_acquire(name, {.at_most = 1h});
+    network.hold_requests();
+    auto releasing = std::async(std::launch::async, [&] { mine->release(shedlock::outcome::failed, "no space"); });
+    EXPECT_TRUE(server::comes_true([&] { return network.holds_a_request(); }));
+    network.cut();
+    EXPECT_NO_THROW(releasing.get());
+    EXPECT_EQ(history.of(name), "failed: no space");
+}
+
 // The first request may have been carried out, even though the second one finds the row locked.
 TEST_F(protocol_test, is_in_doubt_when_the_row_is_busy_after_a_lost_reply)
 {

@@ -26,6 +26,26 @@ TEST_F(run_test, releases_as_its_work_says)
     EXPECT_EQ(heard.all().size(), 0U);
 }
 
+TEST_F(run_test, keeps_why_its_work_failed)
+{
+    const server::kept_history history;
+    EXPECT_TRUE(locks.run(name, {.at_most = 1min}, [](shedlock::lock &) { return shedlock::outcome::failed; }));
+    EXPECT_THROW((void) locks.run(name, {.at_most = 1min},
+                                  [](shedlock::lock &) { throw std::runtime_error{"no \xFF file\r\nnor folder"}; }),
+                 std::runtime_error);
+    EXPECT_THROW((void) locks.run(name, {.at_most = 1min}, [](shedlock::lock &) { throw 1; }), int);
+    EXPECT_TRUE(locks.run(name, {.at_most = 1min}, [](shedlock::lock &) {}));
+    EXPECT_EQ(history.of(name), "failed\nfailed: no \\xFF file\nfailed\ndone");
+    EXPECT_THROW((void) locks.run(name, {.at_most = 1min},
+                                  [](shedlock::lock &lock) {
+                                      lock.release();
+                                      throw std::runtime_error{"too late"};
+                                  }),
+                 std::runtime_error);
+    EXPECT_EQ(history.of(name), "failed\nfailed: no \\xFF file\nfailed\ndone\ndone");
+    EXPECT_EQ(heard.all().size(), 0U);
+}
+
 TEST_F(run_test, reports_a_lock_that_was_lost_meanwhile)
 {
     EXPECT_THROW(

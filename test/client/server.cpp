@@ -193,6 +193,23 @@ missing_standby::~missing_standby()
     ask("SELECT pg_reload_conf()");
 }
 
+kept_history::kept_history() : since_{ask("SELECT clock_timestamp()")}
+{
+    ask("SELECT shedlock_keep_history()");
+}
+
+kept_history::~kept_history()
+{
+    ask("SELECT shedlock_keep_history(false)");
+}
+
+std::string kept_history::of(const std::string &lock) const
+{
+    return ask(
+        "SELECT string_agg(concat_ws(': ', outcome, detail), E'\\n' ORDER BY token) FROM shedlock_history(ARRAY[" +
+        literal(lock) + "]) WHERE ended_at > " + literal(since_));
+}
+
 bool comes_true(const std::function<bool()> &condition)
 {
     const polling over_one_connection;

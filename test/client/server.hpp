@@ -48,6 +48,20 @@ public:
     missing_standby &operator=(const missing_standby &) = delete;
 };
 
+// While one of these lives, the server records each run that ends.
+class kept_history {
+public:
+    kept_history();
+    ~kept_history();
+    kept_history(const kept_history &) = delete;
+    kept_history &operator=(const kept_history &) = delete;
+    // A line for each run since then, the oldest first: its outcome, and ": " and the detail if it has one.
+    [[nodiscard]] std::string of(const std::string &lock) const;
+
+private:
+    const std::string since_;
+};
+
 // The longest wait for an event. No event takes that long, however busy the machine is.
 inline constexpr std::chrono::minutes at_last{5};
 

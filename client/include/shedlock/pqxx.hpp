@@ -186,11 +186,14 @@ public:
     // Throws lock_lost if the lease had ended, another holder has acquired the lock, or another program has released it
     // by its token, even as done; this lock is then inert, too.
     // After any other error it is not inert, and the destructor tries again, as failed.
-    void release(outcome how = outcome::done)
+    //
+    // detail: as in shedlock.hpp, a text that is kept in shedlock_history, if there is one. Default: none
+    void release(outcome how = outcome::done, std::string_view detail = {})
     {
         if (!is_live())
             return;
-        const bool was_ours = mine_->ask("release", how == outcome::done ? "true" : "false");
+        const bool was_ours =
+            mine_->ask("release", (how == outcome::done ? "true" : "false") + pqxx_details::sql::detail(detail));
         completed();
         if (!was_ours)
             throw lost("released");
@@ -353,12 +356,48 @@ template <class Tx> bool was_committed(pqxx::connection &connection, Tx &tx, pqx
     return false;
 }
 
+// Calls the work of run, and commits.
+template <class Tx, class Work>
+void run(pqxx::connection &connection, pqxx_lock &lock, std::chrono::microseconds at_most, Work &&work)
+{
+    Tx tx{connection}; // gone before the lock is released
+    const auto complete = lock.complete_statement() + ", " + sql::began();
+    const std::string began = execute(tx, complete + ", " + sql::limit_idleness(at_most))[0][1].c_str();
+    const auto result = noticing_loss([&] {
+        if constexpr (std::is_invocable_v<Work, Tx &, const pqxx_lock &>)
+            return details::result_of(std::forward<Work>(work), tx, std::as_const(lock));
+        else
+            return details::result_of(std::forward<Work>(work), tx);
+    });
+    if (result == outcome::failed) {
+        was_committed(connection, tx, lock); // then it stays done
+        return;
+    }
+
+    const char *const misuse = "the work of shedlock::run must not end its transaction, nor leave a stream open in it";
+    try {
+        // What the work did since then may need another completion. In another transaction this does nothing.
+        if (!execute(tx, complete + " WHERE " + sql::began() + " OPERATOR(pg_catalog.=) " + began).empty()) {
+            pqxx_details::commit(tx);
+            lock.completed();
+            return;
+        }
+    } catch (const pqxx::usage_error &) { // the transaction is closed
+        if (was_committed(connection, tx, lock))
+            return;
+        std::throw_with_nested(usage_error{misuse});
+    }
+    if (!was_committed(connection, tx, lock))
+        throw usage_error{misuse};
+}
+
 } // namespace pqxx_details
 
 // Acquires the lock, calls work(tx) or work(tx, lock), where lock is a const pqxx_lock &, commits tx and the release
 // together, and returns true. If refused, returns false and does not call work. The work returns nothing, which means
 // done, or an outcome. If it is failed, or work throws, tx is rolled back and the lock is released as failed; an
-// exception passes through. Throws lock_lost, and tx is rolled back, if the lock is lost.
+// exception passes through. Throws lock_lost, and tx is rolled back, if the lock is lost. Of a std::exception, also of
+// the commit, the first line of what() is the detail of the release.
 //
 // tx completes the lock before it is given to work, and once more afterwards. So if work commits tx itself, that commit
 // releases the lock as done, whatever work does then, and what it does on the connection afterwards is not part of the
@@ -371,42 +410,21 @@ template <class Tx> bool was_committed(pqxx::connection &connection, Tx &tx, pqx
 template <class Tx = pqxx::work, class Work>
 bool run(pqxx::connection &connection, const names &what, pqxx_options how, Work &&work)
 {
-    using namespace pqxx_details;
-    (void) requires_transaction<Tx>{};
+    (void) pqxx_details::requires_transaction<Tx>{};
     how.ends_with_session = how.ends_with_session.value_or(true);
     auto lock = try_acquire(connection, what, how);
     if (!lock)
         return false;
-    Tx tx{connection}; // gone before the lock is released
-    const auto complete = lock->complete_statement() + ", " + sql::began();
-    const std::string began = execute(tx, complete + ", " + sql::limit_idleness(how.at_most))[0][1].c_str();
-    const auto result = noticing_loss([&] {
-        if constexpr (std::is_invocable_v<Work, Tx &, const pqxx_lock &>)
-            return details::result_of(std::forward<Work>(work), tx, std::as_const(*lock));
-        else
-            return details::result_of(std::forward<Work>(work), tx);
-    });
-    if (result == outcome::failed) {
-        was_committed(connection, tx, *lock); // then it stays done
-        return true;
-    }
-
-    const char *const misuse = "the work of shedlock::run must not end its transaction, nor leave a stream open in it";
     try {
-        // What the work did since then may need another completion. In another transaction this does nothing.
-        if (!execute(tx, complete + " WHERE " + sql::began() + " OPERATOR(pg_catalog.=) " + began).empty()) {
-            pqxx_details::commit(tx);
-            lock->completed();
-            return true;
+        pqxx_details::run<Tx>(connection, *lock, how.at_most, std::forward<Work>(work));
+    } catch (const std::exception &failure) {
+        try {
+            lock->release(outcome::failed, details::first_line(failure.what()));
+        } catch (const std::exception &) { // the lock is lost, or its destructor tries again and reports what happens
         }
-    } catch (const pqxx::usage_error &) { // the transaction is closed
-        if (was_committed(connection, tx, *lock))
-            return true;
-        std::throw_with_nested(usage_error{misuse});
+        throw;
     }
-    if (was_committed(connection, tx, *lock))
-        return true;
-    throw usage_error{misuse};
+    return true;
 }
 
 } // namespace shedlock

@@ -212,7 +212,11 @@ public:
     // request could not be sent or the row stayed locked by another transaction, and in_doubt if its reply was lost and
     // no later try settled it; the lease then ends by itself. If the lock was already released as done, the call
     // succeeds, and the lock stays done whatever outcome is given. The lock is inert in any case.
-    void release(outcome = outcome::done);
+    //
+    // detail: a text about the run, such as why it failed. It is kept, up to 1000 characters of it, in
+    // shedlock_history, if the administrator has a history kept (shedlock_keep_history); bytes that cannot be stored as
+    // \xNN. Default: none
+    void release(outcome = outcome::done, std::string_view detail = {});
 
     // Statements that the application executes in its own transactions, with any driver. (For libpqxx,
     // <shedlock/pqxx.hpp> has shedlock::guard(lock, tx) and shedlock::commit(lock, tx).) Each is one line of ASCII.
@@ -242,7 +246,8 @@ private:
     internal::lease &require() const;
     bool end() noexcept;
     void release_quietly() noexcept;
-    bool give_back(outcome);
+    bool give_back(outcome, std::string_view detail = {});
+    void note_failure(const std::exception &) const noexcept;
     void report_unreleased(const std::exception &) const noexcept;
 
     std::shared_ptr<internal::core> core_;
@@ -288,23 +293,28 @@ public:
                                               std::stop_token stop = {}, refusal *why = nullptr);
 
     // Runs work(lock) under the lock, releases it, and returns true; returns false if refused. The work returns
-    // nothing, which means done, or an outcome. If it throws, the lock is released as failed, and the exception passes
-    // through. If the lock was not held until the end of the work, it is also released as failed, and lock_lost is
-    // thrown, unless the lock was released as done before. If it was held, but could not be released, that is an event
-    // (not_released).
+    // nothing, which means done, or an outcome. If it throws, the lock is released as failed, with the first line of a
+    // std::exception's what() as the detail, and the exception passes through. If the lock was not held until the end
+    // of the work, it is also released as failed, and lock_lost is thrown, unless the lock was released as done before.
+    // If it was held, but could not be released, that is an event (not_released).
     template <std::invocable<lock &> Work> [[nodiscard]] bool run(const names &what, const options &how, Work &&work)
     {
         auto acquired = try_acquire(what, how);
         if (!acquired)
             return false;
-        finish(*acquired, details::result_of(std::forward<Work>(work), *acquired));
+        try {
+            finish(*acquired, details::result_of(std::forward<Work>(work), *acquired));
+        } catch (const std::exception &failure) {
+            acquired->note_failure(failure); // the destructor releases
+            throw;
+        }
         return true;
     }
 
     // For acquisitions of which only the token is known. They throw what lock::extend and lock::release throw.
     void extend(const names &, token, std::chrono::microseconds at_most,
                 std::optional<std::chrono::microseconds> at_least = std::nullopt);
-    void release(const names &, token, outcome = outcome::done);
+    void release(const names &, token, outcome = outcome::done, std::string_view detail = {});
 
     // For administrators. force_release: true if the lock was not free; its holder's token is then lost. pause: false
     // if after wait the lock is still held, kept, or paused already, or another transaction has its row; throws

@@ -3,6 +3,7 @@
 // program and library, even in those that are built with -fvisibility=hidden or loaded with RTLD_LOCAL.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -85,6 +86,17 @@ inline std::size_t harmful_length(std::string_view text)
     return 0;
 }
 
+// Each byte as \xNN.
+inline std::string escaped(std::string_view bytes)
+{
+    std::string text;
+    for (const char one : bytes) {
+        const auto byte = static_cast<unsigned char>(one);
+        text += {'\\', 'x', "0123456789ABCDEF"[byte / 16], "0123456789ABCDEF"[byte % 16]};
+    }
+    return text;
+}
+
 // Returns the text with harmful characters written as \xNN. Any user can choose names and holders, so they must not act
 // as terminal commands or start further lines in a log. Applying it twice changes nothing more.
 inline std::string printable(std::string_view text)
@@ -92,15 +104,46 @@ inline std::string printable(std::string_view text)
     std::string safe;
     while (!text.empty()) {
         const auto bytes = harmful_length(text);
-        for (const char one : text.substr(0, bytes)) {
-            const auto byte = static_cast<unsigned char>(one);
-            safe += {'\\', 'x', "0123456789ABCDEF"[byte / 16], "0123456789ABCDEF"[byte % 16]};
-        }
-        if (bytes == 0)
-            safe += text.front();
+        safe += bytes == 0 ? std::string{text.front()} : escaped(text.substr(0, bytes));
         text.remove_prefix(bytes == 0 ? 1 : bytes);
     }
     return safe;
+}
+
+// If this text, which is not empty, begins with a character that PostgreSQL stores in a UTF-8 database: its length in
+// bytes. Otherwise (NUL, or no UTF-8) 0.
+inline std::size_t storable_length(std::string_view text)
+{
+    const auto byte = [text](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
+    const auto first = byte(0), second = byte(1);
+    if (first < 0x80)
+        return first == 0 ? 0 : 1;
+    if (first < 0xC2 || first > 0xF4 || (first == 0xE0 && second < 0xA0) || (first == 0xED && second > 0x9F) ||
+        (first == 0xF0 && second < 0x90) || (first == 0xF4 && second > 0x8F)) // longer than need be, or no character
+        return 0;
+    const std::size_t length = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+    for (std::size_t i = 1; i < length; ++i)
+        if ((byte(i) & 0xC0U) != 0x80)
+            return 0;
+    return length;
+}
+
+// The text with the characters that are not storable, or are longer than `longest` bytes, as \xNN.
+inline std::string storable(std::string_view text, std::size_t longest)
+{
+    std::string safe;
+    while (!text.empty()) {
+        const auto length = storable_length(text);
+        const auto next = text.substr(0, length == 0 ? 1 : length);
+        safe += length == 0 || length > longest ? escaped(next) : std::string{next};
+        text.remove_prefix(next.size());
+    }
+    return safe;
+}
+
+inline std::string_view first_line(std::string_view text)
+{
+    return text.substr(0, text.find_first_of("\r\n"));
 }
 
 // No column with an index can hold a longer name, compressed or not. The server would refuse it, too, but only after it
@@ -170,7 +213,8 @@ template <class Work, class... Arguments> outcome result_of(Work &&work, Argumen
 }
 
 // Statements are pure ASCII, so that no client_encoding can change a name, and contain no backslashes, so that
-// standard_conforming_strings does not matter.
+// standard_conforming_strings does not matter. Nor do they contain what session::ask would replace, @extschema@ for
+// example, from one of the values.
 struct sql {
     static std::string constant(const std::string &utf8)
     {
@@ -181,8 +225,9 @@ struct sql {
             is_plain = is_plain && byte >= ' ' && byte <= '~' && byte != '\'' && byte != '\\';
             hex += {"0123456789abcdef"[byte / 16], "0123456789abcdef"[byte % 16]};
         }
-        return is_plain ? typed(utf8, "text")
-                        : "pg_catalog.convert_from(pg_catalog.decode('" + hex + "', 'hex'), 'UTF8')";
+        return is_plain && std::count(utf8.begin(), utf8.end(), '@') < 2
+                   ? typed(utf8, "text")
+                   : "pg_catalog.convert_from(pg_catalog.decode('" + hex + "', 'hex'), 'UTF8')";
     }
     // One name is passed as text, several as text[], so that the server's errors mention a name or an array, whichever
     // the caller gave.
@@ -264,6 +309,18 @@ struct sql {
             throw usage_error{"give only one of tick, every and cron", "22023"};
         if (!has_schedule(how) && !how.zone.empty())
             throw usage_error{"zone applies only to every and cron, and neither was given", "22023"};
+    }
+    // The last argument of a release, if there is a detail. The release must not fail because of the text, even in a
+    // database whose encoding lacks a character of it. The server keeps 1000 characters, of four bytes at most.
+    static std::string detail(std::string_view text)
+    {
+        text = text.substr(0, 4000);
+        const auto whole = storable(text, 4), ascii = storable(text, 1);
+        if (whole == ascii)
+            return text.empty() ? "" : ", detail => " + constant(ascii);
+        return ", detail => CASE WHEN pg_catalog.getdatabaseencoding() OPERATOR(pg_catalog.=) ANY "
+               "('{UTF8,SQL_ASCII}'::pg_catalog.name[]) THEN " +
+               constant(whole) + " ELSE " + constant(ascii) + " END";
     }
     // The beginning of a call. schema: quoted, with its dot, or "" for that of search_path.
     static std::string call(const std::string &function, const names &what, token id, const std::string &schema = {})
