@@ -11,11 +11,17 @@ std::optional<lock> tool_access::acquire(client &by, const names &what, const op
     return by.acquire(what, how, limits, why);
 }
 
-void tool_access::release_once(client &by, const names &what, token number, outcome how, clock::duration patience)
+void tool_access::release_once(client &by, const names &what, token number, outcome how, std::string_view detail,
+                               clock::duration patience)
 {
     auto &core = by.require();
     const auto over = std::min(core.shared.time_limit(), later(clock::now(), patience));
-    core.release(what, number, how, clock::now(), over);
+    core.release(what, number, how, clock::now(), over, detail);
+}
+
+void tool_access::note_failure(const lock &held, const std::exception &why) noexcept
+{
+    held.note_failure(why);
 }
 
 void tool_access::watch_session(client &by, lock &held, const std::stop_token &stop)

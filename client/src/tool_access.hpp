@@ -9,8 +9,10 @@ struct tool_access {
     static std::optional<lock> acquire(client &, const names &, const options &, const limits &, refusal *why);
     // Throws what client::release throws. Does not try again if the server cannot be reached; after a lost reply it
     // tries once more. Takes no longer than `patience`, or client_settings::timeout if that is less.
-    static void release_once(client &, const names &, token, outcome,
+    static void release_once(client &, const names &, token, outcome, std::string_view detail = {},
                              clock::duration patience = clock::duration::max());
+    // The detail of the release, if the lock is destroyed because of this exception.
+    static void note_failure(const lock &, const std::exception &) noexcept;
     // Returns when a stop is requested, or when the session that holds the lock is lost. Then so is the lock.
     static void watch_session(client &, lock &, const std::stop_token &);
     // Which of the locks is held with one of the tokens, or nullopt.

@@ -147,7 +147,7 @@ try {
     auto locks = connect(asked);
     if (asked.force)
         return done_or_say(locks.force_release(asked.names.front()), asked, "was free already");
-    locks.release(asked.names, token{asked.token}, asked.failed ? outcome::failed : outcome::done);
+    locks.release(asked.names, token{asked.token}, asked.failed ? outcome::failed : outcome::done, asked.detail);
     return 0;
 } catch (const lock_lost &failure) {
     say(failure.what());

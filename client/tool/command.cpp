@@ -70,10 +70,23 @@ int exec_error_in_path(const std::string &name)
     }
 }
 
-int cannot_run(const std::string &program, int failure)
+std::string why_not_run(const std::string &program, int failure)
 {
-    say("cannot run \"" + program + "\": " + std::strerror(failure));
+    return "cannot run \"" + program + "\": " + std::strerror(failure);
+}
+
+// What a shell returns.
+int status_if_not_run(int failure)
+{
     return failure == ENOENT ? 127 : 126;
+}
+
+std::string failure_of(int wait_status)
+{
+    if (const int number = WTERMSIG(wait_status); WIFSIGNALED(wait_status))
+        return "signal " + std::to_string(number) + " (" + ::strsignal(number) + ')';
+    const int status = WEXITSTATUS(wait_status);
+    return status == 0 ? "" : "exit status " + std::to_string(status);
 }
 
 // Runs in the new process. A mutex that another thread had locked at the fork, such as malloc's, stays locked here for
@@ -101,7 +114,10 @@ int look_for(const std::string &program)
 {
     const bool is_path = program.empty() || program.find('/') != program.npos;
     const int failure = is_path ? exec_error(program) : exec_error_in_path(program);
-    return failure == 0 ? 0 : cannot_run(program, failure);
+    if (failure == 0)
+        return 0;
+    say(why_not_run(program, failure));
+    return status_if_not_run(failure);
 }
 
 command::command(events &events, std::vector<std::string> words, std::vector<std::string> variables)
@@ -137,7 +153,8 @@ command::command(events &events, std::vector<std::string> words, std::vector<std
     if (failure == 0)
         return;
     ::waitpid(pid_, nullptr, 0);
-    note_end(cannot_run(words.front(), failure));
+    note_end(status_if_not_run(failure), why_not_run(words.front(), failure));
+    say(failure_);
 }
 
 void command::signal_group(int number) const noexcept
@@ -181,17 +198,18 @@ void command::reap(bool stopping)
             signal_group(SIGKILL);
         const auto status = tool::reap(next.si_pid); // it may have ended since it was found stopped
         if (is_ours && status && !WIFSTOPPED(*status))
-            note_end(WIFSIGNALED(*status) ? 128 + WTERMSIG(*status) : WEXITSTATUS(*status));
+            note_end(WIFSIGNALED(*status) ? 128 + WTERMSIG(*status) : WEXITSTATUS(*status), failure_of(*status));
         else if (is_ours && status && WSTOPSIG(*status) != SIGSTOP) // the sender of a SIGSTOP will also continue it
             stop_with_it();
         next = {};
     }
 }
 
-void command::note_end(int exit_status) noexcept
+void command::note_end(int exit_status, std::string failure) noexcept
 {
     pid_ = 0;
     exit_status_ = exit_status;
+    failure_ = std::move(failure);
     if (has_terminal_)
         ::tcsetpgrp(STDIN_FILENO, ::getpgrp());
 }

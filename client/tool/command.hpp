@@ -25,17 +25,21 @@ public:
     // and continue with it; when a stop is requested the group gets SIGTERM, and SIGKILL five seconds later. Returns
     // its exit status: 128 + n if signal n killed it; 126 or 127 if it could not be started.
     int wait(const std::stop_token &stop);
+    // Once it has ended otherwise than with the exit status 0: how. "exit status 3", "signal 9 (Killed)", or why it
+    // could not be started.
+    [[nodiscard]] const std::string &failure() const noexcept { return failure_; }
 
 private:
     void signal_group(int number) const noexcept;
     void reap(bool stopping);
-    void note_end(int exit_status) noexcept;
+    void note_end(int exit_status, std::string failure) noexcept;
     void stop_with_it() noexcept;
 
     events &events_;
     bool has_terminal_;
     pid_t pid_ = 0;
     int exit_status_ = 0;
+    std::string failure_;
 };
 
 } // namespace shedlock::tool

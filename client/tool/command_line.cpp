@@ -345,6 +345,7 @@ private:
         token_or_force->require_option(1);
         command->add_flag("--failed", asked_.failed, "Its work is not done: with --retry the same tick is due again")
             ->needs(token);
+        add_text(command, "--detail", asked_.detail, "Why it failed, for the history")->needs(token);
     }
 
     void add_pause()

@@ -174,7 +174,7 @@ _shedlock()
     run | acquire | check | list) several=yes ;;
     extend) states=held several=yes ;;
     release)
-        [[ $given == *' --token '* ]] || options=${options/ --failed/}
+        [[ $given == *' --token '* ]] || options=${options/ --failed/} options=${options/ --detail/}
         [[ $given == *' --token '* ]] && options=${options/ --force/}
         [[ $given == *' --force '* ]] && options=${options/ --token/} || several=yes
         states='[!f]*' # all but free

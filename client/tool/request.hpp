@@ -29,6 +29,7 @@ struct request {
     std::int64_t token = 0;                               // extend, release
     bool force = false;                                   // release
     bool failed = false;                                  // release
+    std::string detail;                                   // release
     std::string reason;                                   // pause
     bool watch = false;                                   // list
     bool json = false;                                    // list

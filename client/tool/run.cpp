@@ -101,8 +101,9 @@ void say_unreleased(const error &why)
         say(std::string{"the lock was not released, and its lease ends by itself: "} + why.what());
 }
 
-// Releases after the command has ended with this status. Returns the tool's exit status.
-int release(client &locks, lock &held, const request &asked, events &events, int status)
+// Releases after the command has ended with this status, and this failure if it is not 0. Returns the tool's exit
+// status.
+int release(client &locks, lock &held, const request &asked, events &events, int status, const std::string &failure)
 {
     const bool stopped = held.stop_token().stop_requested();
     if (stopped)
@@ -113,12 +114,12 @@ int release(client &locks, lock &held, const request &asked, events &events, int
     try {
         if (stopped) // the lease ends by itself very soon
             internal::tool_access::release_once(locks, asked.names, held.detach(), outcome::failed,
-                                                std::chrono::seconds{1});
+                                                "stopped because its lease was about to end", std::chrono::seconds{1});
         else
-            held.release(is_done ? outcome::done : outcome::failed);
-    } catch (const lock_lost &failure) {
+            held.release(is_done ? outcome::done : outcome::failed, failure);
+    } catch (const lock_lost &lost) {
         if (!stopped) // otherwise it was said
-            say(failure.what());
+            say(lost.what());
         if (asked.ends_with_session && is_done) {
             say("done, but it is not known whether that was recorded");
             return asked.how.retry ? not_recorded : lease_was_lost;
@@ -127,10 +128,10 @@ int release(client &locks, lock &held, const request &asked, events &events, int
             say("its lease had not ended by the clock of this host: either it was released by force, or the command "
                 "itself has completed or released it");
         return lease_was_lost;
-    } catch (const error &failure) {
+    } catch (const error &unreleased) {
         if (is_done && asked.how.retry)
-            return record_late(locks, asked, id, end, events, failure);
-        say_unreleased(failure);
+            return record_late(locks, asked, id, end, events, unreleased);
+        say_unreleased(unreleased);
     }
     return stopped ? lease_was_lost : status;
 }
@@ -205,14 +206,21 @@ int run(const std::function<client()> &connect, const request &asked)
     if (asked.ends_with_session)
         watching = std::jthread{
             [&](const std::stop_token &stop) { internal::tool_access::watch_session(locks, *held, stop); }};
-    command running{
-        events,
-        asked.command,
-        {"SHEDLOCK_NAME=" + joined(asked.names),
-         "SHEDLOCK_TOKEN=" + std::to_string(static_cast<std::int64_t>(held->token())),
-         ancestors_variable + ('=' + ancestors()) + ' ' + std::to_string(static_cast<std::int64_t>(held->token())),
-         "SHEDLOCK_UNTIL=" + until(*held), held->tick() ? "SHEDLOCK_TICK=" + to_text(*held->tick()) : "SHEDLOCK_TICK"}};
-    return release(locks, *held, asked, events, running.wait(held->stop_token()));
+    try {
+        command running{
+            events,
+            asked.command,
+            {"SHEDLOCK_NAME=" + joined(asked.names),
+             "SHEDLOCK_TOKEN=" + std::to_string(static_cast<std::int64_t>(held->token())),
+             ancestors_variable + ('=' + ancestors()) + ' ' + std::to_string(static_cast<std::int64_t>(held->token())),
+             "SHEDLOCK_UNTIL=" + until(*held),
+             held->tick() ? "SHEDLOCK_TICK=" + to_text(*held->tick()) : "SHEDLOCK_TICK"}};
+        const int status = running.wait(held->stop_token());
+        return release(locks, *held, asked, events, status, running.failure());
+    } catch (const std::exception &failure) { // no process could be started
+        internal::tool_access::note_failure(*held, failure);
+        throw;
+    }
 }
 
 } // namespace shedlock::tool

@@ -287,14 +287,28 @@ TEST(run, records_whether_the_work_was_done)
     }
 }
 
+TEST(run, records_why_the_command_failed)
+{
+    const server::kept_history history;
+    for (const auto *const script : {"exit 3", "kill -KILL $$", "exit 137", "exit 0"})
+        run(under_lock(sh(script)));
+    run(under_lock({bad_program()}));
+    EXPECT_EQ(history.of(name()), "failed: exit status 3\n"
+                                  "failed: signal 9 (Killed)\n"
+                                  "failed: exit status 137\n"
+                                  "done\n"
+                                  "failed: cannot run \"./bad\": No such file or directory");
+}
+
 // The server accepts the release, and the command exits with 0, but it had been asked to stop.
 TEST(run, treats_a_command_that_was_told_to_stop_as_failed)
 {
+    const server::kept_history history;
     process tool{under_lock(sh("trap 'exit 0' TERM; echo started; sleep 3600 & wait"), an_hour({"--no-keep-alive"}))};
     ASSERT_TRUE(tool.says("started"));
     advance_clock(std::chrono::hours{1});
     EXPECT_EQ(tool.wait().status, 124);
-    EXPECT_EQ(last_outcome(), "failed");
+    EXPECT_EQ(history.of(name()), "failed: stopped because its lease was about to end");
 }
 
 // The command completes the lock, in the transaction that does its work

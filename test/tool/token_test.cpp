@@ -200,6 +200,16 @@ TEST(release, by_the_token_in_another_process)
     expect_lost(tool("release", {"--token", failed}));
 }
 
+TEST(release, takes_a_detail)
+{
+    const server::kept_history history;
+    EXPECT_EQ(tool("release", {"--token", acquired(), "--failed", "--detail", "the disk is full"}).status, 0);
+    EXPECT_EQ(tool("release", {"--token", acquired(), "--detail", "[2 of 3]"}).status, 0);
+    EXPECT_EQ(tool("release", {"--token", acquired()}).status, 0);
+    EXPECT_EQ(history.of(name()), "failed: the disk is full\ndone: [2 of 3]\ndone");
+    EXPECT_EQ(tool("release", {"--force", "--detail", "x"}).status, 125);
+}
+
 TEST(release, accepts_a_lock_that_was_completed)
 {
     const auto token = acquired();
