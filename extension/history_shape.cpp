@@ -4,6 +4,8 @@
 
 namespace shedlock {
 
+const char *const foreign_owner = "it does not belong to the owner of the lock table";
+
 namespace {
 
 Form_pg_attribute find_column(Relation table, const char *name)

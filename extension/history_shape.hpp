@@ -31,7 +31,7 @@ struct history_shape {
     Oid index; // on (name, ended_at), perhaps with further columns
 };
 
-inline constexpr const char *foreign_owner = "it does not belong to the owner of the lock table";
+extern const char *const foreign_owner; // one of the faults
 
 // Why the open table cannot be the history of a lock table with that owner, or null if it can. Sets the shape.
 const char *find_fault(Relation history, Oid owner, history_shape &shape);

@@ -94,6 +94,8 @@ void search(const row_finder &locks)
     remembered.has_changed = false;
     remembered.is_inspected = false;
     remembered.locks = locks.shape().table;
+    remembered.hash_of_name = GetSysCacheHashValue2(RELNAMENSP, CStringGetDatum(usual_name),
+                                                    ObjectIdGetDatum(get_rel_namespace(remembered.locks)));
     remembered.found = history_table::find(remembered.locks);
     remembered.is_kept = OidIsValid(remembered.found) && history_table::is_kept(remembered.found);
     // Whoever owns another table could keep it locked, and every release would wait.
@@ -173,9 +175,7 @@ template <typename Visit> void visit_all(Relation history, Visit visit)
 
 Oid history_table::find(Oid locks)
 {
-    const Oid schema = get_rel_namespace(locks);
-    remembered.hash_of_name = GetSysCacheHashValue2(RELNAMENSP, CStringGetDatum(usual_name), ObjectIdGetDatum(schema));
-    return get_relname_relid(usual_name, schema);
+    return get_relname_relid(usual_name, get_rel_namespace(locks));
 }
 
 bool history_table::is_kept(Oid history)

@@ -72,10 +72,10 @@ void set_kept(Oid history, Oid owner, bool on)
 {
     const char *const table =
         quote_qualified_identifier(get_namespace_name(get_rel_namespace(history)), get_rel_name(history));
-    const char *const role = quote_identifier(GetUserNameFromId(owner, false));
     SPI_connect();
-    const int result = SPI_execute(
-        psprintf("%s INSERT ON TABLE %s %s %s", on ? "GRANT" : "REVOKE", table, on ? "TO" : "FROM", role), false, 0);
+    const int result = SPI_execute(psprintf(on ? "GRANT INSERT ON TABLE %s TO %s" : "REVOKE INSERT ON TABLE %s FROM %s",
+                                            table, quote_identifier(GetUserNameFromId(owner, false))),
+                                   false, 0);
     SPI_finish();
     CommandCounterIncrement();
     if (result < 0 || history_table::is_kept(history) != on)
