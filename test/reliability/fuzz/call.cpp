@@ -8,7 +8,7 @@ namespace {
 constexpr signature signatures[functions] = {
     {"shedlock_acquire", "nmlwtrse", true}, {"shedlock_acquire_token", "nmlwtrsxe", true},
     {"shedlock_extend", "nml", true},       {"shedlock_extend_token", "nkml", true},
-    {"shedlock_release", "nd", true},       {"shedlock_release_token", "nkd", true},
+    {"shedlock_release", "ndx", true},      {"shedlock_release_token", "nkd", true},
     {"shedlock_guard", "n", false},         {"shedlock_guard_token", "nk", false},
     {"shedlock_complete", "n", true},       {"shedlock_complete_token", "nk", true},
     {"shedlock_run", "nxmlwtrs", false},    {"shedlock_pause", "nxw", false},

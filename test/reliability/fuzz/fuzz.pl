@@ -63,7 +63,8 @@ CREATE TABLE shedlock (name text PRIMARY KEY,
     lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL);
 SQL
 	$primary->safe_psql("fuzz_\L$encoding\E",
-		(is_portable() ? $portable : 'CREATE EXTENSION shedlock;') . "CREATE EXTENSION amcheck; $parser");
+		(is_portable() ? $portable : 'CREATE EXTENSION shedlock;')
+			. "SELECT shedlock_keep_history(); CREATE EXTENSION amcheck; $parser");
 }
 my $started = $primary->safe_psql('postgres', 'SELECT pg_postmaster_start_time()');
 
@@ -107,11 +108,11 @@ is($primary->safe_psql('postgres', 'SELECT pg_postmaster_start_time()'), $starte
 for my $encoding (@encodings)
 {
 	my $unsound = $primary->safe_psql("fuzz_\L$encoding\E", <<'SQL');
-SELECT msg FROM verify_heapam('shedlock');
+SELECT msg FROM unnest('{shedlock,shedlock_history}'::regclass[]) t, verify_heapam(t);
 SELECT bt_index_parent_check(indexrelid, true) FROM pg_index
- WHERE indrelid = 'shedlock'::regclass AND bt_index_parent_check(indexrelid, true)::text <> '';
+ WHERE indrelid = ANY ('{shedlock,shedlock_history}'::regclass[]) AND bt_index_parent_check(indexrelid, true)::text <> '';
 SQL
-	is($unsound, '', "$encoding: amcheck finds the table and its indexes sound");
+	is($unsound, '', "$encoding: amcheck finds the tables and their indexes sound");
 }
 $primary->wait_for_catchup($standby);
 is($standby->safe_psql('fuzz_utf8', 'SELECT count(*) FROM shedlock'),
