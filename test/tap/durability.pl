@@ -123,7 +123,16 @@ my @cases = (
 	[ 'flushed', 'SELECT 1', "SELECT shedlock_release('nobody'); INSERT INTO t VALUES (1)",
 		'the transaction after a release that found nothing to release' ],
 	[ 'flushed', $hold, "SELECT shedlock_release('a'); INSERT INTO t VALUES (1)",
-		'the transaction after an asynchronous release' ]);
+		'the transaction after an asynchronous release' ],
+	# From here on, a history of runs is kept.
+	[ 'not flushed', "SELECT shedlock_keep_history(); $hold", "SELECT shedlock_release('a')",
+		'a release that records its run' ],
+	[ 'not flushed', $hold, "BEGIN; SELECT shedlock_release(ARRAY['b', 'c']); SELECT shedlock_complete('a'); COMMIT",
+		'releases and a completion that record their runs' ],
+	[ 'flushed', $hold, "BEGIN; INSERT INTO t VALUES (1); SELECT shedlock_complete('a'); COMMIT",
+		'a completion that records its run, after other writes' ],
+	[ 'flushed', "SELECT shedlock_acquire('abandoned', '1 ms'), pg_sleep(0.002); $off",
+		"SELECT shedlock_acquire('abandoned', '1 h')", 'I7 an acquire that records an abandoned run' ]);
 for my $case (@cases)
 {
 	my ($expected, $before, $transaction, $what) = @$case;
