@@ -17,6 +17,7 @@ TupleDesc make_columns()
             TupleDescInitEntryCollation(columns, number, C_COLLATION_OID);
         number++;
     }
+    pg::finalize(columns);
     return columns;
 }
 

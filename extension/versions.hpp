@@ -137,6 +137,14 @@ inline bool is_never_null(TupleDesc columns, AttrNumber column)
 #endif
 }
 
+// Called when all columns have been set.
+inline void finalize([[maybe_unused]] TupleDesc columns)
+{
+#if PG_VERSION_NUM >= 190000
+    TupleDescFinalize(columns);
+#endif
+}
+
 inline int new_tranche()
 {
 #if PG_VERSION_NUM >= 190000
