@@ -2,9 +2,9 @@
 
 #include "literal.hpp"
 #include "refusal.hpp"
+#include "table.hpp"
 #include "text.hpp"
 
-#include <array>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <ostream>
@@ -95,16 +95,9 @@ std::string time_taken(const field &seconds)
     return seconds ? duration(std::stod(*seconds)) : "-";
 }
 
-std::size_t width(const std::string &utf8)
+const char *colour(const columns &line)
 {
-    std::size_t letters = 0;
-    for (const char byte : utf8)
-        letters += (static_cast<unsigned char>(byte) & 0xC0) != 0x80;
-    return letters;
-}
-
-const char *colour(const std::string &state)
-{
+    const auto &state = line[1];
     if (state == "held")
         return "\033[32m";
     if (state == "kept")
@@ -112,23 +105,9 @@ const char *colour(const std::string &state)
     return state == "paused" ? "\033[33m" : "\033[2m";
 }
 
-// Names and holders may have 255 letters each. In JSON they are not cut.
-std::string cut(const std::string &utf8)
+std::vector<columns> table(const std::vector<internal::fields> &rows)
 {
-    constexpr std::size_t limit = 64;
-    if (width(utf8) <= limit)
-        return utf8;
-    std::size_t letters = 0, end = 0;
-    while (letters < limit)
-        letters += (static_cast<unsigned char>(utf8[end++]) & 0xC0) != 0x80;
-    return utf8.substr(0, end - 1) + "…"; // the last byte counted begins the first character that is left out
-}
-
-using line = std::array<std::string, 8>;
-
-std::vector<line> table(const std::vector<internal::fields> &rows)
-{
-    std::vector<line> lines{{"NAME", "STATE", "HOLDER", "SINCE", "REMAINING", "LAST RUN", "OUTCOME", "LAST DONE"}};
+    std::vector<columns> lines{{"NAME", "STATE", "HOLDER", "SINCE", "REMAINING", "LAST RUN", "OUTCOME", "LAST DONE"}};
     for (const auto &row : rows) {
         const auto current = text(row[state]);
         const bool is_free = current == "free";
@@ -246,19 +225,7 @@ std::vector<std::string> list_as_table(internal::session &session, const std::ve
                                        std::ostream &out, bool with_colours)
 {
     const auto rows = locks(session, names);
-    const auto lines = table(rows);
-    std::array<std::size_t, std::tuple_size_v<line>> widths{};
-    for (const auto &one : lines)
-        for (std::size_t i = 0; i < one.size(); ++i)
-            widths[i] = std::max(widths[i], width(one[i]));
-    for (const auto &one : lines) {
-        std::string printed;
-        for (std::size_t i = 0; i < one.size(); ++i)
-            printed += one[i] + std::string(i + 1 < one.size() ? widths[i] - width(one[i]) + 2 : 0, ' ');
-        if (with_colours)
-            printed = (&one == &lines.front() ? "\033[1m" : colour(one[1])) + printed + "\033[0m";
-        out << printed << '\n';
-    }
+    print_table(table(rows), with_colours ? colour : nullptr, out);
     return missing(names, rows);
 }
 
