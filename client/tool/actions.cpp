@@ -1,6 +1,7 @@
 #include "actions.hpp"
 
 #include "dsn_command.hpp"
+#include "history_view.hpp"
 #include "run.hpp"
 #include "text.hpp"
 #include "views.hpp"
@@ -68,6 +69,13 @@ std::vector<std::string> show(internal::session &session, const request &asked, 
     return list_as_table(session, asked.names, out, on_terminal);
 }
 
+int say_missing(const std::vector<std::string> &names)
+{
+    for (const auto &name : names)
+        say("there is no lock \"" + name + '"');
+    return names.empty() ? 0 : 1;
+}
+
 } // namespace
 
 int run(const request &asked)
@@ -79,12 +87,8 @@ int list(const request &asked)
 {
     const bool on_terminal = ::isatty(STDOUT_FILENO) == 1;
     auto session = viewer(asked);
-    if (!asked.watch) {
-        const auto missing = show(session, asked, std::cout, on_terminal);
-        for (const auto &name : missing)
-            say("there is no lock \"" + name + '"');
-        return missing.empty() ? 0 : 1;
-    }
+    if (!asked.watch)
+        return say_missing(show(session, asked, std::cout, on_terminal));
     for (;;) {
         std::ostringstream now;
         try {
@@ -100,6 +104,17 @@ int list(const request &asked)
             throw error{"cannot write to standard output"};
         std::this_thread::sleep_for(std::chrono::seconds{1});
     }
+}
+
+int history(const request &asked)
+{
+    auto session = viewer(asked);
+    auto runs = asked.runs;
+    if (!runs.since && !runs.since_ago)
+        runs.since_ago = std::chrono::hours{24 * 30};
+    if (asked.json)
+        return say_missing(history_as_json(session, asked.names, runs, std::cout));
+    return say_missing(history_as_table(session, asked.names, runs, std::cout, ::isatty(STDOUT_FILENO) == 1));
 }
 
 int check(const request &asked)

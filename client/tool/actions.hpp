@@ -7,6 +7,7 @@ namespace shedlock::tool {
 
 int run(const request &);
 int list(const request &);
+int history(const request &);
 int check(const request &);
 int acquire(const request &);
 int extend(const request &);

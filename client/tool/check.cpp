@@ -36,9 +36,10 @@ constexpr auto check_query = R"(
                AS zone
           FROM s),
     f AS MATERIALIZED (
-        SELECT COALESCE(CASE WHEN z.zone IS NOT NULL THEN $6::pg_catalog.text::pg_catalog.timestamptz END, '-infinity')
-               AS since
-          FROM z)
+        SELECT COALESCE(CASE WHEN z.zone IS NOT NULL
+                             THEN COALESCE(c.now OPERATOR(pg_catalog.-) $7::pg_catalog.interval,
+                                           $6::pg_catalog.text::pg_catalog.timestamptz) END, '-infinity') AS since
+          FROM c CROSS JOIN z)
     SELECT n.name, l.state, l.last_outcome,
            a.now OPERATOR(pg_catalog.-) extract(epoch FROM l.last_done_at),
            CASE WHEN l.state OPERATOR(pg_catalog.=) 'held'
@@ -71,7 +72,7 @@ constexpr auto check_query = R"(
                               (t.tick OPERATOR(pg_catalog.-) '144:00:00'::pg_catalog.interval) THEN 'Dy '
                          ELSE 'Dy YYYY-MM-DD ' END OPERATOR(pg_catalog.||) w.clock)
            END,
-           f.since::pg_catalog.text
+           pg_catalog.date_trunc('second', f.since)::pg_catalog.text
       FROM c CROSS JOIN s CROSS JOIN f
            CROSS JOIN LATERAL (SELECT extract(epoch FROM c.now) AS now OFFSET 0) a
            CROSS JOIN pg_catalog.unnest($1::pg_catalog.text[]) n (name)
@@ -303,10 +304,11 @@ std::string headline(health of, const std::string &text)
 diagnosis check(internal::session &session, const std::vector<std::string> &names, const thresholds &limits)
 {
     const auto &runs = limits.runs;
+    const auto ago = runs.since_ago ? std::optional{internal::interval_literal(*runs.since_ago)} : std::nullopt;
     const auto rows = session
                           .ask(check_query, {internal::array_literal(names), runs.ticks, runs.zone,
                                              internal::interval_literal(runs.grace),
-                                             internal::interval_literal(runs.looks_ahead), runs.since})
+                                             internal::interval_literal(runs.looks_ahead), runs.since, ago})
                           .rows;
     std::map<std::string, const internal::fields *> found;
     for (const auto &row : rows)

@@ -1,21 +1,10 @@
 // What a monitoring plugin reports about locks: one line, and an exit status.
 #pragma once
 
+#include "schedule.hpp"
 #include "session.hpp"
 
-#include <optional>
-
 namespace shedlock::tool {
-
-// When the job's runs are due, and by when they must be done. The server reads the texts.
-struct schedule {
-    std::optional<std::string> ticks; // an interval or a crontab expression
-    std::string zone = "UTC";
-    std::chrono::microseconds grace{}; // after the tick
-    // How far shedlock_tick looks ahead for such a schedule. An early tick is not due yet for a check.
-    std::chrono::microseconds looks_ahead = std::chrono::seconds{30};
-    std::optional<std::string> since; // earlier ticks do not count
-};
 
 struct thresholds {
     std::optional<std::chrono::microseconds> max_age;  // since a run was last done

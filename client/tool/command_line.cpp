@@ -122,6 +122,19 @@ CLI::Option *add_period(CLI::App *to, const std::string &name, std::optional<mic
     return add_value(to, name, "TIME", read, help);
 }
 
+// An instant, which the server reads, or a time back from now, which begins with a digit and ends with a unit.
+CLI::Option *add_since(CLI::App *to, schedule &runs, const std::string &help)
+{
+    const auto read = [&runs](const std::string &text) {
+        const auto unit = text.find_first_not_of("0123456789");
+        const bool is_time = unit != 0 && unit != std::string::npos &&
+                             text.find_first_not_of("abcdefghijklmnopqrstuvwxyz", unit) == std::string::npos;
+        runs.since_ago = is_time ? std::optional{to_duration("--since", text, of_times)} : std::nullopt;
+        runs.since = is_time ? std::nullopt : std::optional{text};
+    };
+    return add_value(to, "--since", "INSTANT", read, help);
+}
+
 // The server reads the expression. But it takes a number for an interval, and if the quotes were forgotten, the first
 // field is all that we get: the others look like names of locks.
 template <typename Text>
@@ -216,6 +229,7 @@ public:
         app.get_formatter()->column_width(28);
         add_run();
         add_list();
+        add_history();
         add_check();
         add_acquisition(add("acquire", "Acquire a lock and print its token; 1: refused", acquire));
         add_extend();
@@ -287,9 +301,19 @@ private:
                         "   or an instant is in the future.");
     }
 
-    void add_schedule(CLI::App *check, CLI::App *limit)
+    // --every and --cron.
+    struct tick_options {
+        CLI::Option *every, *cron;
+        [[nodiscard]] bool are_given() const
+        {
+            if (*every && *cron)
+                throw CLI::ExcludesError{"--every", "--cron"};
+            return *every || *cron;
+        }
+    };
+
+    static tick_options add_ticks(CLI::App *to, schedule &runs, const std::string &help)
     {
-        auto &runs = asked_.check_limits.runs;
         const auto read_every = [&runs](const std::string &text) {
             if (const auto months = to_months(text)) {
                 runs.ticks = *months;
@@ -299,26 +323,43 @@ private:
             runs.ticks = internal::interval_literal(every);
             runs.looks_ahead = std::clamp(every / 2, microseconds{}, runs.looks_ahead);
         };
-        auto *const every = add_value(limit, "--every", "TIME", read_every,
-                                      "Critical: the run of the latest such period is not done in time");
-        auto *const cron =
-            add_expression(limit, "--cron", runs.ticks, "The same for a crontab expression, e.g. '30 2 * * 1-5'");
-        const std::vector<CLI::Option *> parts{
-            add_duration(check, "--grace", runs.grace,
+        return {add_value(to, "--every", "TIME", read_every, help),
+                add_expression(to, "--cron", runs.ticks, "The same for a crontab expression, e.g. '30 2 * * 1-5'")};
+    }
+
+    void add_schedule(CLI::App *check, CLI::App *limit)
+    {
+        auto &limits = asked_.check_limits;
+        const auto ticks =
+            add_ticks(limit, limits.runs, "Critical: the run of the latest such period is not done in time");
+        std::vector<CLI::Option *> parts{
+            add_duration(check, "--grace", limits.runs.grace,
                          "Required with --every and --cron: how long a run has after its tick until it must be done"),
-            add_text(check, "--zone", runs.zone, "The time zone of the schedule, e.g. Europe/Berlin (default UTC)"),
-            add_value(
-                check, "--since", "INSTANT", [&runs](const std::string &text) { runs.since = text; },
-                "Ignore earlier ticks, e.g. those before the job existed")};
+            add_text(check, "--zone", limits.runs.zone,
+                     "The time zone of the schedule, e.g. Europe/Berlin (default UTC)"),
+            add_since(check, limits.runs, "Ignore earlier ticks: an instant, or a time back from now")};
         check->parse_complete_callback([=] {
-            if (*every && *cron)
-                throw CLI::ExcludesError{"--every", "--cron"};
             for (const auto *const part : parts)
-                if (*part && !*every && !*cron)
+                if (*part && !ticks.are_given())
                     throw CLI::RequiresError{part->get_name(), "--every or --cron"};
-            if ((*every || *cron) && !*parts.front())
-                throw CLI::RequiresError{*every ? "--every" : "--cron", "--grace"};
+            if (ticks.are_given() && !*parts.front())
+                throw CLI::RequiresError{*ticks.every ? "--every" : "--cron", "--grace"};
         });
+    }
+
+    void add_history()
+    {
+        auto *const command = add("history", "Show what became of the runs of jobs, and of their ticks", history);
+        add_names(command, "The locks; 1: one has neither a row nor a run")->required();
+        const auto ticks = add_ticks(command, asked_.runs, "A line for each such period, also if nobody ran it");
+        add_text(command, "--zone", asked_.runs.zone,
+                 "The time zone of the schedule and of the times shown, e.g. Europe/Berlin (default UTC)");
+        add_since(command, asked_.runs,
+                  "Leave out what was earlier: an instant, or a time back from now (default 30d)");
+        command->add_flag("--json", asked_.json, "As JSON, with all runs of a tick; times in UTC");
+        command->parse_complete_callback([ticks] { static_cast<void>(ticks.are_given()); });
+        command->footer("With a schedule there is a line for each tick, without one a line for each run.\n"
+                        "An administrator begins the history: SELECT shedlock_keep_history().");
     }
 
     void add_metrics()

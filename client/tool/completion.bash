@@ -171,7 +171,7 @@ _shedlock()
     fi
 
     case $subcommand in
-    run | acquire | check | list) several=yes ;;
+    run | acquire | check | history | list) several=yes ;;
     extend) states=held several=yes ;;
     release)
         [[ $given == *' --token '* ]] || options=${options/ --failed/} options=${options/ --detail/}

@@ -32,7 +32,8 @@ struct request {
     std::string detail;                                   // release
     std::string reason;                                   // pause
     bool watch = false;                                   // list
-    bool json = false;                                    // list
+    bool json = false;                                    // list, history
+    schedule runs;                                        // history
     thresholds check_limits;                              // check
     std::int64_t max_names = 10000;                       // metrics
 

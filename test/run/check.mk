@@ -70,7 +70,7 @@ tool: | client extension
 	$(part) 'the tool' $(server) build/test/tool/tool_test
 tool_portable: | client extension
 	$(part) 'the tool on the portable edition' $(server) test/run/with-portable build/test/tool/tool_test \
-	  --gtest_filter=-signal.*:killed_tool.*:process_1.*:terminal.*:message.*:help.*:help_test.*:instant.*:outage.*:dsn_command.*:after_the_work.*:crowd.*:failure.*:lost_lease.*
+	  --gtest_filter=-signal.*:killed_tool.*:process_1.*:terminal.*:message.*:help.*:help_test.*:instant.*:history_rules.*:history_database.*:outage.*:dsn_command.*:after_the_work.*:crowd.*:failure.*:lost_lease.*
 
 # Rules, random histories, faults, pairs of calls, and bugs that are planted to be found.
 rules: | programs

@@ -48,15 +48,11 @@ void expect(const outcome &seen, int status, const std::string &line)
 
 const std::string times = "[0-9a-z. ]+";
 
-// A schedule whose latest tick was five to seven months ago, as is the next one ahead, so that none comes during a
-// test. The tick before was a year earlier.
 class yearly {
 public:
-    yearly() : month_{ask("SELECT extract(month FROM timezone('utc', now()) - interval '6 months')")} {}
-
-    std::string expression() const { return "0 0 1 " + month_ + " *"; }
+    std::string expression() const { return expression_; }
     // How the row's columns have it.
-    std::string tick() const { return "timezone('utc', shedlock_tick(" + literal(expression()) + "))"; }
+    std::string tick() const { return "timezone('utc', " + yearly_tick() + ')'; }
     std::string earlier_tick() const { return '(' + tick() + " - interval '1 year')"; }
     // How it is shown.
     static std::string shown(const std::string &tick)
@@ -77,7 +73,7 @@ private:
         return ::check(all);
     }
 
-    const std::string month_;
+    const std::string expression_ = yearly_schedule();
 };
 
 // Leaves a row whose last run was for this tick.

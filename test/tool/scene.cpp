@@ -82,6 +82,16 @@ std::string acquire(const std::string &lock, const std::string &at_most)
     return ask("SELECT shedlock_acquire_token(" + literal(lock) + ", " + literal(at_most) + ')');
 }
 
+std::string yearly_schedule()
+{
+    return "0 0 1 " + ask("SELECT extract(month FROM timezone('utc', now()) - interval '6 months')") + " *";
+}
+
+std::string yearly_tick(const std::string &zone)
+{
+    return "shedlock_tick(" + literal(yearly_schedule()) + ", " + literal(zone) + ')';
+}
+
 std::string bad_program()
 {
     std::ofstream{"bad"} << "#!/no/such/interpreter\n";

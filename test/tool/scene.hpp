@@ -30,6 +30,12 @@ bool is_refused(const std::string &lock = name());
 // Acquires for another holder. Returns the token, or "" if refused.
 std::string acquire(const std::string &lock = name(), const std::string &at_most = "1h");
 
+// A schedule whose latest tick was five to seven months ago, as is the next one ahead, so that none comes during a
+// test. The tick before was a year earlier.
+std::string yearly_schedule(); // a crontab expression
+// Its latest tick, as an expression of SQL.
+std::string yearly_tick(const std::string &zone = "UTC");
+
 // A program that cannot be started, though it looks as if it could.
 std::string bad_program();
 

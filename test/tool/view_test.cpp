@@ -321,8 +321,8 @@ TEST(doctor, is_content_with_notices)
 
 TEST(help, fits_a_screen)
 {
-    for (const auto *command : {"", "run", "list", "acquire", "extend", "release", "pause", "resume", "check", "forget",
-                                "doctor", "metrics", "version"}) {
+    for (const auto *command : {"", "run", "list", "history", "acquire", "extend", "release", "pause", "resume",
+                                "check", "forget", "doctor", "metrics", "version"}) {
         const auto seen = run(sh(std::string{"shedlock "} + command + " --help"));
         EXPECT_EQ(seen.status, 0);
         EXPECT_EQ(seen.err, "");
