@@ -1,12 +1,7 @@
 #include "check.hpp"
 
+#include "history_reader.hpp"
 #include "literal.hpp"
-#include "text.hpp"
-
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <map>
 
 namespace shedlock::tool {
 
@@ -97,50 +92,6 @@ constexpr auto check_query = R"(
                            THEN 'HH24:MI' ELSE 'HH24:MI:SS' END AS clock
                OFFSET 0) w)";
 
-// Times are in seconds before now.
-struct lock_row {
-    std::string state, last_outcome; // no state: there is no such row
-    // Since it was done or may have been done, or for which it has been held. nullopt: never, or not held.
-    std::optional<double> done, held_for, java_may_have_done;
-    std::string holder;
-    std::optional<double> begun, ended; // the last acquisition; its end is known only if the lock is free
-    bool last_was_java = false;
-};
-
-// The tick of a job that is to be reported: the latest, or an earlier one whose run should be done by now.
-struct due_run {
-    bool is_too_early = false; // before `since`
-    bool is_done = false;
-    bool is_overdue = false; // not done, and older than the grace
-    bool is_under_way = false;
-    bool java_may_have_done = false;
-    std::optional<double> last_done_tick; // seconds ago
-    double late = 0;                      // seconds since the tick
-    std::string tick, deadline, last_done, since;
-};
-
-struct judgement {
-    health is;
-    std::string says; // what follows the name: " was done ...", or ": the run of ..."
-};
-
-double seconds(std::chrono::microseconds time)
-{
-    return std::chrono::duration<double>{time}.count();
-}
-
-std::string whole(double seconds)
-{
-    return std::to_string(std::llround(std::max(seconds, 0.0)));
-}
-
-bool is_worse(health a, health b)
-{
-    static const std::map<health, int> badness{
-        {health::ok, 0}, {health::unknown, 1}, {health::warning, 2}, {health::critical, 3}};
-    return badness.at(a) > badness.at(b);
-}
-
 std::optional<double> number(const std::optional<std::string> &text)
 {
     return text ? std::optional{std::stod(*text)} : std::nullopt;
@@ -167,127 +118,6 @@ due_run to_due_run(const internal::fields &row)
             row[20].value_or("")};
 }
 
-std::string when_done(const lock_row &lock)
-{
-    const bool never_done = !lock.done || *lock.done == std::numeric_limits<double>::infinity();
-    return never_done ? "was never done" : "was done " + ago(*lock.done);
-}
-
-judgement judge_age(const lock_row &lock, double max_age)
-{
-    const bool has_failed = lock.last_outcome == "failed" || lock.last_outcome == "ran out";
-    if (lock.last_outcome.empty() && lock.java_may_have_done && *lock.java_may_have_done <= max_age)
-        return {health::unknown, " was last run by a Java client, which does not record whether it was done"};
-    const bool is_paused = lock.state == "paused";
-    const auto when = std::string{is_paused ? " is paused, and " : " "} + when_done(lock) +
-                      (has_failed ? ", and the last run " + lock.last_outcome : "");
-    if (!lock.done || *lock.done > max_age)
-        return {health::critical, when};
-    if (is_paused || has_failed)
-        return {health::warning, when};
-    return {is_in_the_future(*lock.done) ? health::unknown : health::ok, when};
-}
-
-judgement judge_hold(const lock_row &lock, double max_held)
-{
-    if (lock.state == "paused")
-        return {health::warning, " is paused"};
-    if (!lock.held_for)
-        return {health::ok, " is not held"};
-    if (!std::isfinite(*lock.held_for) || is_in_the_future(*lock.held_for))
-        return {health::unknown, " is held, but it is not known since when"};
-    return {*lock.held_for > max_held ? health::critical : health::ok,
-            " has been held for " + duration(std::max(*lock.held_for, 0.0))};
-}
-
-// Neither the text nor a label may contain the characters that separate them.
-std::string plain(const std::string &text)
-{
-    std::string safe;
-    for (const char letter : printable(text))
-        safe += letter == '|' ? "\\x7C" : letter == '=' ? "\\x3D" : std::string{letter};
-    return safe;
-}
-
-// What happened last, as far as the row shows it. An administrator's text says what was done, and by whom.
-std::string last_event(const lock_row &lock)
-{
-    const auto holder = plain(lock.holder);
-    const auto begun = lock.begun ? ago(*lock.begun) : "";
-    if (lock.state.empty())
-        return "there is no row: never acquired, or forgotten";
-    if (lock.state == "held")
-        return "held" + (lock.held_for ? " for " + duration(std::max(*lock.held_for, 0.0)) : "") + " on " + holder;
-    if (lock.last_outcome == "failed" || lock.last_outcome == "ran out")
-        return lock.last_outcome + ' ' + (lock.ended ? ago(*lock.ended) : "after it began " + begun) + " on " + holder;
-    if (lock.state == "paused" || (lock.last_outcome.empty() && !lock.last_was_java))
-        return holder + ", " + begun;
-    return "";
-}
-
-std::string history(const lock_row &lock, const due_run &run)
-{
-    auto told = last_event(lock);
-    if (!lock.state.empty())
-        told += (told.empty() ? "" : "; ") + (run.last_done.empty() ? "never done" : "last done " + run.last_done);
-    return " (" + told + ')';
-}
-
-judgement judge_run(const lock_row &lock, const due_run &run)
-{
-    const auto tick = ": the run of " + run.tick;
-    if (run.is_too_early)
-        return {health::ok, ": no run has been due since " + run.since};
-    if (run.last_done_tick && is_in_the_future(*run.last_done_tick))
-        return {health::unknown, tick + " may not be done, because the last one that was done is in the future"};
-    if (run.java_may_have_done)
-        return {health::unknown, tick + " was last run by a Java client, which does not record whether it was done"};
-    if (run.is_done)
-        return {health::ok, tick + " is done"};
-    if (!run.is_overdue)
-        return {health::ok, tick + " has until " + run.deadline + history(lock, run)};
-    if (run.is_under_way)
-        return {health::warning, tick + " is still under way" + history(lock, run)};
-    return {health::critical, tick + " is not done" + history(lock, run)};
-}
-
-// The worst; of equally bad ones the first.
-judgement judge(const lock_row &lock, const due_run &run, const thresholds &limits)
-{
-    static const judgement has_no_row{health::critical, " has no row: never acquired, or forgotten"};
-    std::vector<judgement> all;
-    if (limits.runs.ticks)
-        all.push_back(judge_run(lock, run));
-    if (limits.max_age)
-        all.push_back(lock.state.empty() ? has_no_row : judge_age(lock, seconds(*limits.max_age)));
-    if (limits.max_held)
-        all.push_back(lock.state.empty() ? has_no_row : judge_hold(lock, seconds(*limits.max_held)));
-    return *std::max_element(all.begin(), all.end(), [](const auto &a, const auto &b) { return is_worse(b.is, a.is); });
-}
-
-// Empty if there is no such value.
-std::string measure(const std::string &label, std::optional<double> value, double limit)
-{
-    if (!value || !std::isfinite(*value) || is_in_the_future(*value))
-        return "";
-    std::string quoted;
-    for (const char letter : plain(label))
-        quoted += letter == '\'' ? "''" : std::string{letter};
-    return " '" + quoted + "'=" + whole(*value) + "s;;" + whole(limit) + ";0";
-}
-
-std::string measures(const std::string &name, const lock_row &lock, const due_run &run, const thresholds &limits)
-{
-    std::string all;
-    if (limits.max_age)
-        all += measure(name + "_age", lock.done, seconds(*limits.max_age));
-    if (limits.max_held && !lock.state.empty())
-        all += measure(name + "_held", lock.held_for.value_or(0), seconds(*limits.max_held));
-    if (limits.runs.ticks)
-        all += measure(name + "_late", run.is_done || run.is_too_early ? 0 : run.late, seconds(limits.runs.grace));
-    return all;
-}
-
 const char *word(health of)
 {
     static constexpr const char *words[] = {"OK", "WARNING", "CRITICAL", "UNKNOWN"};
@@ -299,31 +129,44 @@ std::string headline(health of, const std::string &text)
     return std::string{"SHEDLOCK "} + word(of) + " - " + text;
 }
 
+// What the history knows of the jobs. By default of the last week.
+void add_past(internal::session &session, const std::vector<std::string> &names, schedule runs,
+              std::map<std::string, findings> &known)
+{
+    if (!runs.since && !runs.since_ago)
+        runs.since_ago = std::chrono::hours{24 * 7};
+    const auto past = read_past(session, names, runs);
+    for (auto &[name, about] : known) {
+        const auto &job = past.jobs.at(name);
+        about.missed = count_missed(by_tick(job, past.times), past.times.now - runs.grace);
+        about.outlasts_its_schedule = outlasts_its_schedule(job, past.times.ticks);
+    }
+}
+
 } // namespace
 
 diagnosis check(internal::session &session, const std::vector<std::string> &names, const thresholds &limits)
 {
     const auto &runs = limits.runs;
     const auto ago = runs.since_ago ? std::optional{internal::interval_literal(*runs.since_ago)} : std::nullopt;
-    const auto rows = session
-                          .ask(check_query, {internal::array_literal(names), runs.ticks, runs.zone,
-                                             internal::interval_literal(runs.grace),
-                                             internal::interval_literal(runs.looks_ahead), runs.since, ago})
-                          .rows;
-    std::map<std::string, const internal::fields *> found;
-    for (const auto &row : rows)
-        found.emplace(row[0].value_or(""), &row);
+    std::map<std::string, findings> known;
+    for (const auto &row : session
+                               .ask(check_query, {internal::array_literal(names), runs.ticks, runs.zone,
+                                                  internal::interval_literal(runs.grace),
+                                                  internal::interval_literal(runs.looks_ahead), runs.since, ago})
+                               .rows)
+        known[row[0].value_or("")] = {to_lock_row(row), to_due_run(row), {}, false};
+    if (limits.max_missed)
+        add_past(session, names, runs, known);
     diagnosis all;
     std::string text, data;
     for (const auto &name : names) {
-        const auto &row = *found.at(name);
-        const auto lock = to_lock_row(row);
-        const auto run = to_due_run(row);
-        const auto one = judge(lock, run, limits);
+        const auto &about = known.at(name);
+        const auto one = judge(about, limits);
         if (is_worse(one.is, all.worst))
             all.worst = one.is;
         text += (text.empty() ? "" : "; ") + plain(name) + one.says;
-        data += measures(name, lock, run, limits);
+        data += measures(name, about, limits);
     }
     all.line = headline(all.worst, text) + (data.empty() ? "" : " |" + data);
     return all;

@@ -54,15 +54,24 @@ template <typename Number> bool parse(std::string_view text, Number &number)
     return failure == std::errc{} && end == text.data() + text.size();
 }
 
+template <typename Number> struct number_of {
+    using type = Number;
+};
+template <typename Number> struct number_of<std::optional<Number>> {
+    using type = Number;
+};
+
 // CLI11 itself would read 010 as eight.
-template <typename Number>
-CLI::Option *add_number(CLI::App *to, const std::string &name, Number &value, const std::string &help)
+template <typename Value>
+CLI::Option *add_number(CLI::App *to, const std::string &name, Value &value, const std::string &help)
 {
     const auto read = [&value, name](const std::string &text) {
-        if (!parse(text, value))
-            throw CLI::ValidationError{name, "\"" + text + "\" is not a number from " +
-                                                 std::to_string(std::numeric_limits<Number>::min()) + " to " +
-                                                 std::to_string(std::numeric_limits<Number>::max())};
+        typename number_of<Value>::type number{};
+        using limits = std::numeric_limits<decltype(number)>;
+        if (!parse(text, number))
+            throw CLI::ValidationError{name, "\"" + text + "\" is not a number from " + std::to_string(limits::min()) +
+                                                 " to " + std::to_string(limits::max())};
+        value = number;
     };
     return add_value(to, name, "NUMBER", read, help);
 }
@@ -296,8 +305,8 @@ private:
         limit->require_option(1, 0);
         command->footer("Status 0: OK; 1: WARNING, the last run failed or ran out, the job is paused, or the run\n"
                         "   that should be done is still under way;\n"
-                        "2: CRITICAL, not done in time or never, held too long, no such lock;\n"
-                        "3: UNKNOWN, wrong options, no server, no privilege, a Java client ran last,\n"
+                        "2: CRITICAL, not done in time or never, too many ticks missed, held too long, no such lock;\n"
+                        "3: UNKNOWN, wrong options, no server, no privilege, no history, a Java client ran last,\n"
                         "   or an instant is in the future.");
     }
 
@@ -337,7 +346,10 @@ private:
                          "Required with --every and --cron: how long a run has after its tick until it must be done"),
             add_text(check, "--zone", limits.runs.zone,
                      "The time zone of the schedule, e.g. Europe/Berlin (default UTC)"),
-            add_since(check, limits.runs, "Ignore earlier ticks: an instant, or a time back from now")};
+            add_number(check, "--max-missed", limits.max_missed,
+                       "Critical: by the history, more ticks than that were missed"),
+            add_since(check, limits.runs,
+                      "Ignore earlier ticks: an instant, or a time back from now (for --max-missed: default 7d)")};
         check->parse_complete_callback([=] {
             for (const auto *const part : parts)
                 if (*part && !ticks.are_given())

@@ -352,13 +352,17 @@ TEST(history, needs_only_the_privilege_to_read)
 
 // Without a history, or with one that was off
 
-TEST(history_database, without_a_history_it_is_125)
+TEST(history_database, without_a_history_it_is_125_and_check_is_3)
 {
     const own_database there;
     const auto seen = there.tool({"history", "nightly", "--every", "1d"});
     EXPECT_EQ(seen.status, 125);
     EXPECT_EQ(seen.out, "");
     EXPECT_NE(seen.err.find("shedlock_keep_history()"), std::string::npos) << seen.err;
+    const auto check = there.tool({"check", "nightly", "--every", "1d", "--grace", "1h", "--max-missed", "9"});
+    EXPECT_EQ(check.status, 3);
+    EXPECT_TRUE(check.out.starts_with("SHEDLOCK UNKNOWN - ")) << check.out;
+    EXPECT_NE(check.out.find("shedlock_keep_history()"), std::string::npos) << check.out;
 }
 
 TEST(history_database, has_no_record_of_the_ticks_while_it_was_off)
@@ -387,4 +391,147 @@ TEST(history_database, has_no_record_of_the_ticks_while_it_was_off)
     there.sql("UPDATE shedlock_history SET name = 'other' WHERE outcome = 'off'");
     there.sql("DELETE FROM shedlock_history WHERE outcome = 'on'");
     EXPECT_EQ(states(), "no record no record no record not run not run due ");
+}
+
+// What `check` makes of it
+
+namespace {
+
+outcome check_ticks(int ticks, const words &more, const std::string &grace = "1h")
+{
+    words all{"shedlock", "check"};
+    const auto asked = of_years(ticks);
+    all.insert(all.end(), asked.begin(), asked.end());
+    all.insert(all.end(), {"--grace", grace});
+    all.insert(all.end(), more.begin(), more.end());
+    return run(all);
+}
+
+void expect_line(const outcome &seen, int status, const std::string &line)
+{
+    EXPECT_EQ(seen.status, status);
+    EXPECT_EQ(seen.err, "");
+    EXPECT_TRUE(std::regex_match(seen.out, std::regex{line})) << seen.out;
+}
+
+// The row of the lock: this tick is done.
+void is_done_up_to(const std::string &tick)
+{
+    ask("SELECT shedlock_release_token(" + literal(name()) + ", shedlock_acquire_token(" + literal(name()) +
+        ", '1h', tick => " + tick + "))");
+    ask("DELETE FROM shedlock_history WHERE name = " + literal(name()));
+}
+
+} // namespace
+
+TEST(check_history, is_2_when_more_ticks_are_missed_than_allowed)
+{
+    keep();
+    is_done_up_to(years_ago(0));
+    record_tick(years_ago(0), "done");
+    record_tick(years_ago(2), "failed");
+    record_tick(years_ago(3), "ran out");
+    record_tick(years_ago(4), "done");
+    expect_line(check_ticks(5, {"--max-missed", "2"}), 2,
+                "SHEDLOCK CRITICAL - " + name() + ": missed 3 of 5 ticks \\(failed 1, not run 1, ran out 1\\) \\| '" +
+                    name() + "_late'=0s;;3600;0 '" + name() + "_missed'=3;;2;0\n");
+    expect_line(check_ticks(5, {"--max-missed", "3"}), 0, "SHEDLOCK OK - .* is done \\| .*_missed'=3;;3;0\n");
+    expect_line(check_ticks(1, {"--max-missed", "0"}), 0, "SHEDLOCK OK - .* is done \\| .*_missed'=0;;0;0\n");
+    EXPECT_EQ(check_ticks(5, {}).status, 0); // without the limit
+    EXPECT_EQ(check_ticks(5, {"--max-missed", "3", "--max-age", "1ms"}).status, 2);
+}
+
+TEST(check_history, does_not_count_what_is_within_its_grace_or_running)
+{
+    keep();
+    record_tick(years_ago(1), "done");
+    is_done_up_to(years_ago(1));
+    record_tick(years_ago(1), "done");
+    EXPECT_EQ(check_ticks(2, {"--max-missed", "0"}).status, 2);
+    EXPECT_EQ(check_ticks(2, {"--max-missed", "0"}, "300d").status, 0);
+    ask("SELECT shedlock_acquire_token(" + literal(name()) + ", '1h', tick => " + years_ago(0) + ')');
+    expect_line(check_ticks(2, {"--max-missed", "0"}), 1, "SHEDLOCK WARNING - .* still under way .*_missed'=0;;0;0\n");
+    end_lease(name());
+    expect_line(check_ticks(2, {"--max-missed", "0"}), 2, "SHEDLOCK CRITICAL - .*_missed'=1;;0;0\n");
+}
+
+TEST(check_history, does_not_count_what_a_Java_client_may_have_done)
+{
+    keep();
+    record_tick(years_ago(3), "done");
+    java_ran(years_ago(0) + " + interval '1 hour'");
+    expect_line(check_ticks(5, {"--max-missed", "1"}), 3, "SHEDLOCK UNKNOWN - .* Java client.*_missed'=1;;1;0\n");
+}
+
+TEST(check_history, does_not_count_what_has_no_record)
+{
+    keep();
+    is_done_up_to(years_ago(0));
+    record_tick(years_ago(0), "done");
+    const auto ticks = std::stoi(ask("SELECT extract(year FROM " + years_ago(0) + ")")) - 1999;
+    EXPECT_EQ(check_ticks(ticks, {"--max-missed", "0"}).out.substr(0, 17), "SHEDLOCK CRITICAL");
+    expect_line(check_ticks(ticks, {"--max-missed", std::to_string(ticks - 2)}), 0, "SHEDLOCK OK - .*\n");
+    expect_line(check_ticks(ticks, {"--max-missed", std::to_string(ticks - 3)}), 2, "SHEDLOCK CRITICAL - .*\n");
+}
+
+// One option for the tick that is judged, and for those that are counted.
+TEST(check_history, counts_the_ticks_of_a_week_or_since_then)
+{
+    keep();
+    ask("SELECT shedlock_acquire(" + literal(name()) + ", '1h') AND shedlock_release(" + literal(name()) + ')');
+    ask("DELETE FROM shedlock_history WHERE name = " + literal(name()));
+    const auto missed = [](const words &more) {
+        words all{"shedlock", "check", name(), "--every", "1d", "--grace", "1d", "--max-missed", "100"};
+        all.insert(all.end(), more.begin(), more.end());
+        std::smatch found;
+        const auto out = run(all).out;
+        return std::regex_search(out, found, std::regex{"_missed'=([0-9]+);"}) ? found[1].str() : out;
+    };
+    EXPECT_EQ(missed({}), "6"); // of the seven the last one has its grace
+    EXPECT_EQ(missed({"--since", "3d"}), "2");
+    const auto since = [](const std::string &ago) {
+        return run({"shedlock", "check", name() + ".2", "--cron", yearly_schedule(), "--grace", "1h", "--since", ago});
+    };
+    expect_line(since("1m"), 0, "SHEDLOCK OK - .*: no run has been due since [0-9-]+ [0-9:]+[+]00 .*\n");
+    EXPECT_EQ(since("800d").status, 2);
+}
+
+TEST(check_history, notes_a_job_that_takes_longer_than_its_schedule_allows)
+{
+    keep();
+    is_done_up_to(years_ago(0));
+    for (int years = 11; years > 0; --years)
+        record_tick(years_ago(years), "done");
+    record_tick(years_ago(0), "done");
+    const auto is_noted = [] {
+        return check_ticks(12, {"--max-missed", "0"}).out.find("last ten runs took longer") != std::string::npos;
+    };
+    const auto take = [](const char *time, const std::string &until) {
+        ask("UPDATE shedlock_history SET ended_at = acquired_at + " + literal(time) +
+            "::interval WHERE name = " + literal(name()) + " AND tick <= " + until);
+    };
+    EXPECT_FALSE(is_noted());
+    take("400 days", years_ago(1));
+    EXPECT_FALSE(is_noted()); // the last one was quick
+    ask("DELETE FROM shedlock_history WHERE name = " + literal(name()) + " AND tick = " + years_ago(0));
+    EXPECT_TRUE(is_noted());
+    expect_line(check_ticks(12, {"--max-missed", "1"}), 0,
+                "SHEDLOCK OK - .* is done; note: each of its last ten runs took longer than the time to the next tick "
+                "\\| .*\n");
+    EXPECT_EQ(check_ticks(12, {}).out.find("; note"), std::string::npos); // the history is not read
+}
+
+TEST(check_history, is_3_with_options_that_do_not_fit)
+{
+    keep();
+    for (const auto &options : std::vector<words>{{"--max-age", "1d", "--max-missed", "1"},
+                                                  {"--max-missed", "1"},
+                                                  {"--every", "1d", "--max-missed", "1"},
+                                                  {"--every", "1d", "--grace", "1h", "--max-missed", "-1"},
+                                                  {"--every", "1d", "--grace", "1h", "--max-missed", "few"},
+                                                  {"--every", "1d", "--grace", "1h", "--since", "3x"}}) {
+        words all{"shedlock", "check", name()};
+        all.insert(all.end(), options.begin(), options.end());
+        expect_line(run(all), 3, "SHEDLOCK UNKNOWN - .*\n");
+    }
 }
