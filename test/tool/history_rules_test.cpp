@@ -177,8 +177,11 @@ TEST(history_rules, runs_of_earlier_ticks_are_left_out)
 {
     auto times = times_of_hours();
     times.since = at(0, 30);
-    const job of{.runs = {run_of(0, "done", 90), without_tick(0, 29, "failed")}};
+    job of{.runs = {run_of(0, "done", 90), without_tick(0, 29, "failed")}};
     EXPECT_EQ(by_hour(of, times), "1 not run, 2 not run, 3 not run, 4 not run, 5 due");
+    times.since = at(1);
+    of.runs.push_back(run_of(1, "done"));
+    EXPECT_EQ(by_hour(of, times), "1 done, 2 not run, 3 not run, 4 not run, 5 due");
 }
 
 TEST(history_rules, nothing_is_known_of_a_tick_while_the_history_was_off)
@@ -226,7 +229,8 @@ TEST(history_rules, the_summary_counts_the_lines)
 
 TEST(history_rules, missed_is_what_is_not_done_after_its_grace)
 {
-    job of{.runs = {run_of(1, "done"), run_of(2, "failed"), run_of(4, "ran out"), without_tick(4, 20, "failed")}};
+    job of{.runs = {run_of(1, "done"), run_of(2, "failed"), run_of(4, "ran out"), without_tick(4, 20, "failed"),
+                    run_of(0, "failed")}}; // the last two are for no tick of the schedule
     const auto found = count_missed(by_tick(of, times_of_hours()), at(5, 30));
     EXPECT_EQ(found.ticks, 5);
     EXPECT_EQ(found.missed, 4);
@@ -270,7 +274,7 @@ TEST(history_rules, a_job_outlasts_its_schedule_if_its_last_ten_runs_did)
     add(31, 150min);
     of.runs.push_back(without_tick(30, 0, "done"));
     EXPECT_TRUE(outlasts_its_schedule(of, ticks));
-    EXPECT_FALSE(outlasts_its_schedule(of, {ticks.begin() + 8, ticks.end()})); // the earlier ones are not known
+    EXPECT_FALSE(outlasts_its_schedule(of, {ticks.begin() + 4, ticks.end()})); // the earlier ones are not known
     add(34, 60min);                                                            // just in time
     EXPECT_FALSE(outlasts_its_schedule(of, ticks));
     of.runs.front().ended_at = *of.runs.front().ended_at + 1us;

@@ -141,6 +141,19 @@ TEST(history, has_a_line_for_each_tick_in_local_time)
                   shown_tick(years_ago(0)) + ";-;-;due;-;-;-", "done 1, failed 0, ran out 1, not run 1, due 1"});
 }
 
+// A tick is due from half a minute before it on.
+TEST(history, shows_a_run_that_ended_before_its_tick)
+{
+    keep();
+    record_tick(years_ago(0), "done");
+    ask("UPDATE shedlock_history SET acquired_at = tick - interval '25 s', ended_at = tick - interval '20 s' "
+        "WHERE name = " +
+        literal(name()));
+    EXPECT_EQ(table_of(history_of(of_years(1)).out).at(1),
+              shown_tick(years_ago(0)) + ';' + shown(years_ago(0) + " - interval '25 s'", "Dy YYYY-MM-DD HH24:MI:SS") +
+                  ";5.0 s;done;1;web-2;-");
+}
+
 TEST(history, has_without_a_schedule_a_line_for_each_run)
 {
     keep();
@@ -378,19 +391,23 @@ TEST(history_database, has_no_record_of_the_ticks_while_it_was_off)
     };
     there.sql("SELECT shedlock_keep_history()");
     EXPECT_EQ(states(), "no record no record no record no record no record due ");
-    const auto marker = [](const std::string &instant, const char *what) {
-        return "INSERT INTO shedlock_history (name, ended_at, outcome) VALUES ('', " +
-               ask("SELECT quote_literal(" + instant + ")") + ", '" + what + "')";
+    const auto quoted = [](const std::string &instant) { return ask("SELECT quote_literal(" + instant + ")"); };
+    const auto marker = [&](const std::string &instant, const char *what) {
+        return "INSERT INTO shedlock_history (name, ended_at, outcome) VALUES ('', " + quoted(instant) + ", '" + what +
+               "')";
     };
     there.sql("DELETE FROM shedlock_history");
     there.sql(marker(years_ago(4), "on"));
     there.sql(marker(years_ago(3) + " + interval '9 months'", "off"));
     there.sql(marker(years_ago(2) + " + interval '9 months'", "on"));
     EXPECT_EQ(states(), "no record not run no record no record not run due ");
-    // The markers have been deleted as too old. Then the earliest row that is left decides, whatever its name.
-    there.sql("UPDATE shedlock_history SET name = 'other' WHERE outcome = 'off'");
-    there.sql("DELETE FROM shedlock_history WHERE outcome = 'on'");
-    EXPECT_EQ(states(), "no record no record no record not run not run due ");
+    // Markers have been deleted as too old. Then the earliest row that is left decides, whatever its name.
+    there.sql("UPDATE shedlock_history SET ended_at = " + quoted(years_ago(5) + " + interval '1 hour'") +
+              ", name = 'other' WHERE ended_at = " + quoted(years_ago(4)));
+    there.sql("DELETE FROM shedlock_history WHERE name = '' AND outcome = 'on'");
+    EXPECT_EQ(states(), "no record not run no record no record no record due ");
+    there.sql("DELETE FROM shedlock_history WHERE name = ''");
+    EXPECT_EQ(states(), "no record not run not run not run not run due ");
 }
 
 // What `check` makes of it
