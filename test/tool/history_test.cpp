@@ -250,6 +250,27 @@ TEST(history, shows_a_run_without_a_tick_that_is_running)
     EXPECT_EQ(history_of(of_years(1)).out.find("running"), std::string::npos);
 }
 
+TEST(history, a_tick_is_not_due_any_more_once_it_was_tried)
+{
+    keep();
+    ask("SELECT shedlock_release_token(" + literal(name()) + ", shedlock_acquire_token(" + literal(name()) +
+        ", '1h', tick => " + years_ago(0) + "), false)");
+    ask("DELETE FROM shedlock_history WHERE name = " + literal(name()));
+    EXPECT_EQ(table_of(history_of(of_years(1)).out).at(1), shown_tick(years_ago(0)) + ";-;-;not run;-;-;-");
+}
+
+TEST(history, shows_the_runs_that_were_made)
+{
+    keep();
+    EXPECT_EQ(run(under_lock({"false"}, an_hour({"--holder", "web-1"}))).status, 1);
+    EXPECT_EQ(run(under_lock({"true"}, an_hour({"--holder", "web-2"}))).status, 0);
+    const auto lines = table_of(history_of({name()}).out);
+    ASSERT_EQ(lines.size(), 4U);
+    EXPECT_TRUE(std::regex_match(lines[1], std::regex{"-;.*;(" + time_taken + ");failed;.*web-1;.*"})) << lines[1];
+    EXPECT_TRUE(std::regex_match(lines[2], std::regex{"-;.*;(" + time_taken + ");done;.*web-2;-"})) << lines[2];
+    EXPECT_EQ(lines[3], "done 1, failed 1, ran out 0");
+}
+
 TEST(history, does_not_know_what_a_Java_client_did)
 {
     keep();
@@ -262,6 +283,9 @@ TEST(history, does_not_know_what_a_Java_client_did)
                                            shown_tick(years_ago(0)) + ";-;-;due;-;-;-",
                                            "done 1, failed 0, ran out 0, not run 0, due 1, unknown 2"};
     expect_table(history_of(of_years(4)), 0, unknown);
+    ask("UPDATE shedlock SET last_done_at = locked_at - interval '20 s' WHERE name = " + literal(name()));
+    expect_table(history_of(of_years(4)), 0, unknown); // it began soon after our last run
+    ask("UPDATE shedlock SET last_done_at = last_done_at - interval '1 hour' WHERE name = " + literal(name()));
     acquire(); // the row of the Java run is overwritten
     auto still = unknown;
     still.insert(still.end() - 1, "-;.*;running;.*");
