@@ -75,20 +75,10 @@ std::string time_taken(const past_run &run, instant now)
     return duration(std::max(took.count(), 0.0));
 }
 
-// The last one that ended as the tick did, or the last one.
-const past_run *main_run(const entry &line)
-{
-    const auto found =
-        std::find_if(line.runs.rbegin(), line.runs.rend(), [&](const auto &run) { return run.outcome == line.state; });
-    if (found != line.runs.rend())
-        return &*found;
-    return line.runs.empty() ? nullptr : &line.runs.back();
-}
-
-// The failure is that of the last run that has one.
+// Of several runs, the last one, and the last reason of a failure.
 columns columns_of(const entry &line, const clocks &local, instant now, bool by_tick)
 {
-    const auto *const run = main_run(line);
+    const auto *const run = line.runs.empty() ? nullptr : &line.runs.back();
     std::string failure = "-";
     for (const auto &each : line.runs)
         failure = each.detail ? printable(*each.detail) : failure;

@@ -130,10 +130,11 @@ TEST(history, has_a_line_for_each_tick_in_local_time)
 {
     keep();
     record(years_ago(3), years_ago(3) + " + interval '1 hour 5 s'", "done");
-    record_tick(years_ago(3), "failed", "'exit status 3'");
+    record(years_ago(3), years_ago(3) + " + interval '30 min'", "failed", "'exit status 3'");
+    record_tick(years_ago(3), "failed", "'exit status 2'");
     record(years_ago(1), years_ago(1) + " + interval '1 day'", "ran out");
     expect_table(history_of(of_years(4)), 0,
-                 {header, shown_tick(years_ago(3)) + ";01:00:05;5m00s;done;2;web-2;exit status 3",
+                 {header, shown_tick(years_ago(3)) + ";01:00:05;5m00s;done;3;web-2;exit status 3",
                   shown_tick(years_ago(2)) + ";-;-;not run;-;-;-",
                   shown_tick(years_ago(1)) + ';' +
                       shown(years_ago(1) + " + interval '1 day'", "Dy YYYY-MM-DD HH24:MI:SS") +
@@ -305,6 +306,7 @@ TEST(history, takes_since_as_an_instant_or_as_a_time_back_from_now)
     };
     EXPECT_EQ(runs({}), "done 2, failed 0, ran out 0");
     EXPECT_EQ(runs({"--since", "32d"}), "done 3, failed 0, ran out 0");
+    EXPECT_EQ(runs({"--since", "20010101"}), "done 3, failed 0, ran out 0");
     EXPECT_EQ(runs({"--since", "3h"}), "done 1, failed 0, ran out 0");
     EXPECT_EQ(runs({"--since", "1m"}), "done 0, failed 0, ran out 0");
     EXPECT_EQ(runs({"--since", ask("SELECT now() - interval '3 hours'")}), "done 1, failed 0, ran out 0");
