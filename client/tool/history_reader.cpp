@@ -56,7 +56,8 @@ constexpr auto history_query = R"(
     SELECT h.name, h.token, extract(epoch FROM h.tick), h.holder, extract(epoch FROM h.acquired_at),
            extract(epoch FROM h.ended_at), h.outcome, h.detail
       FROM @extschema@.shedlock_history($1::pg_catalog.text[],
-               pg_catalog.to_timestamp($2::pg_catalog.float8) OPERATOR(pg_catalog.-) '60 s'::pg_catalog.interval, NULL) h
+               pg_catalog.to_timestamp($2::pg_catalog.float8) OPERATOR(pg_catalog.-) '60 s'::pg_catalog.interval,
+               NULL) h
      UNION ALL
     SELECT h.name, NULL, NULL, NULL, NULL, extract(epoch FROM h.ended_at), h.outcome, NULL
       FROM @extschema@.shedlock_history('{""}'::pg_catalog.text[], NULL, NULL) h)";

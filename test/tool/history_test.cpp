@@ -267,7 +267,8 @@ TEST(history, shows_the_runs_that_were_made)
     EXPECT_EQ(run(under_lock({"true"}, an_hour({"--holder", "web-2"}))).status, 0);
     const auto lines = table_of(history_of({name()}).out);
     ASSERT_EQ(lines.size(), 4U);
-    EXPECT_TRUE(std::regex_match(lines[1], std::regex{"-;.*;(" + time_taken + ");failed;.*web-1;.*"})) << lines[1];
+    EXPECT_TRUE(std::regex_match(lines[1], std::regex{"-;.*;(" + time_taken + ");failed;.*web-1;exit status 1"}))
+        << lines[1];
     EXPECT_TRUE(std::regex_match(lines[2], std::regex{"-;.*;(" + time_taken + ");done;.*web-2;-"})) << lines[2];
     EXPECT_EQ(lines[3], "done 1, failed 1, ran out 0");
 }
@@ -302,7 +303,7 @@ TEST(history, takes_since_as_an_instant_or_as_a_time_back_from_now)
     const auto runs = [](const words &since) {
         words all{name(), "--zone", "Asia/Tokyo"};
         all.insert(all.end(), since.begin(), since.end());
-        return table_of(history_of(all).out).back();
+        return table_of('\n' + history_of(all).out).back();
     };
     EXPECT_EQ(runs({}), "done 2, failed 0, ran out 0");
     EXPECT_EQ(runs({"--since", "32d"}), "done 3, failed 0, ran out 0");
