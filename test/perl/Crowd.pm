@@ -10,8 +10,8 @@ use ShedLock;
 use Test::More;
 use Time::HiRes;
 
-our @EXPORT = qw(crowd start_crowd finish_crowd counts_as_text crowd_settings connection at_work crash crash_options
-	standby_options);
+our @EXPORT = qw(crowd start_crowd finish_crowd counts_as_text seen_history crowd_settings connection at_work crash
+	crash_options standby_options);
 
 # Settings of a server for histories. Errors are not logged, because clients cause many of them on purpose.
 sub crowd_settings
@@ -141,6 +141,17 @@ sub counts_as_text
 {
 	my ($counts, %names) = @_;
 	return join ', ', map { "$names{$_}: " . ($counts->{$_} // 0) } sort keys %names;
+}
+
+# Writes what the history of runs had.
+sub seen_history
+{
+	my ($where, $counts) = @_;
+	my $all = 0;
+	$all += $counts->{"recorded as $_"} // 0 for 'done', 'failed', 'ran out', 'freed';
+	seen(69, $all, "rows, $where: " . counts_as_text($counts,
+		map { ("recorded as $_" => $_) } 'done', 'failed', 'ran out', 'freed'));
+	return;
 }
 
 1;

@@ -36,6 +36,7 @@ std::vector<violation> check(const history::record &given)
     rows_are_kept(world, record, all);
     losses_have_reasons(world, record, all);
     effects_are_exact(world, given, all);
+    endings_are_recorded(world, given, all);
     errors_are_expected(world, record, all);
     clients_do_not_trust_too_long(world, record, all);
     nothing_is_acknowledged_without_standby(record, all);

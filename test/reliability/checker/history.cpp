@@ -18,6 +18,7 @@ constexpr std::array actions{"start",  "commit",  "rollback", "prepare", "savepo
                              "revoke", "force",   "run",      "gone",    "effects",   "complete"};
 constexpr std::array makers{"session", "token", "java", "library"};
 constexpr std::array results{"none", "yes", "no", "error", "lost"};
+constexpr std::array endings{"done", "failed", "ran out", "freed"};
 constexpr std::array levels{"committed", "repeatable", "serializable"};
 
 template <typename Kind, typename Names> Kind kind_of(const std::string &text, const Names &names)
@@ -122,12 +123,14 @@ operation read_call(int number_of, const values &all)
     return call;
 }
 
-void read_rows(operation &call, const std::string &text)
+std::vector<row> read_rows(const std::string &text)
 {
+    std::vector<row> rows;
     for (const auto &part : split(text, ',')) {
         const auto fields = split(part, ':');
-        call.rows.push_back({fields.at(0), std::stoll(fields.at(1)), std::stoll(fields.at(2))});
+        rows.push_back({fields.at(0), std::stoll(fields.at(1)), std::stoll(fields.at(2))});
     }
+    return rows;
 }
 
 void read_done(operation &call, const values &all)
@@ -144,7 +147,9 @@ void read_done(operation &call, const values &all)
     call.is_kept = word(all, "kept") == "yes";
     if (all.contains("ledger"))
         call.ledger = static_cast<int>(*number(all, "ledger"));
-    read_rows(call, word(all, "rows"));
+    call.rows = read_rows(word(all, "rows"));
+    if (all.contains("endings"))
+        call.endings = read_rows(word(all, "endings"));
     call.done = when(all);
 }
 
@@ -156,9 +161,12 @@ void read_head(record &made, const values &all)
     made.is_portable = word(all, "edition") == "portable";
 }
 
-std::string row_text(const row &one)
+std::string rows_text(const std::vector<row> &rows)
 {
-    return one.name + ':' + std::to_string(one.token) + ':' + std::to_string(one.until);
+    std::vector<std::string> all;
+    for (const auto &one : rows)
+        all.push_back(one.name + ':' + std::to_string(one.token) + ':' + std::to_string(one.until));
+    return joined(all);
 }
 
 } // namespace
@@ -171,6 +179,11 @@ const char *to_text(action what)
 const char *to_text(result what)
 {
     return results.at(static_cast<std::size_t>(what));
+}
+
+const char *to_text(ending how)
+{
+    return endings.at(static_cast<std::size_t>(how) - 1);
 }
 
 std::string head_line(const record &made, const std::string &seed, int clients)
@@ -220,11 +233,10 @@ std::string done_line(const operation &call)
     line.add("trust", call.trust).add("ledger", call.ledger).add("begun", call.begun).add("ended", call.ended);
     if (call.is_kept)
         line.add("kept", std::string{"yes"});
-    std::vector<std::string> rows;
-    for (const auto &one : call.rows)
-        rows.push_back(row_text(one));
-    if (!rows.empty())
-        line.add("rows", joined(rows));
+    if (!call.rows.empty())
+        line.add("rows", rows_text(call.rows));
+    if (call.endings)
+        line.add("endings", rows_text(*call.endings));
     return line.add(call.done).text();
 }
 

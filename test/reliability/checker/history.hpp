@@ -37,6 +37,8 @@
 //     state       result=error or lost: the SQLSTATE, if any; "usage": an error of the library without one
 //     kept        yes: a run that failed warned that its lock was not released
 //     rows        look: name:token:lock_until,... effects: name:token:number of the run or completion,...
+//     endings     effects: what shedlock_history said at that moment, name:token:1,...; 1 done, 2 failed, 3 ran out,
+//                 4 freed. Absent if no history is kept
 #pragma once
 
 #include <cstdint>
@@ -72,6 +74,7 @@ enum class action {
 enum class maker { session, token, java, library };
 enum class result { none, yes, no, error, lost };
 enum class outcome { done, failed, unknown };
+enum class ending { done = 1, failed, ran_out, freed };
 enum class level { committed, repeatable, serializable };
 
 struct moment {
@@ -82,7 +85,7 @@ struct moment {
 struct row {
     std::string name;
     microseconds token;
-    microseconds until; // for an effect: the number of the run or completion
+    microseconds until; // for an effect: the number of the run or completion; for an ending: which
 };
 
 struct operation {
@@ -119,6 +122,7 @@ struct operation {
     std::optional<microseconds> ended{};
     bool is_kept = false;
     std::vector<row> rows{};
+    std::optional<std::vector<row>> endings{};
     moment done{};
 
     std::string call_line{};
@@ -146,5 +150,6 @@ record read(std::istream &);
 
 const char *to_text(action);
 const char *to_text(result);
+const char *to_text(ending);
 
 } // namespace history

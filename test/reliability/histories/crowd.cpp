@@ -71,6 +71,7 @@ scene make_scene(const options &given, std::uint64_t seed)
     made.has_index = random.one_in(2);
     // If a pooler has two sessions, two extends that wait for a prepared transaction would leave no session to end it.
     made.is_shared = random.one_in(2) && !made.through_pooler;
+    made.keeps_history = !random.one_in(4);
     made.is_led = given.contains("leaders");
     if (made.is_led) {
         made.names.resize(1);

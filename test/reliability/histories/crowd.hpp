@@ -41,6 +41,7 @@ struct scene {
     bool is_shared = false;        // clients use each other's tokens, mostly to extend and to guard
     bool has_index = false;        // there is another index, on lock_until, so that no update is HOT
     bool has_old_snapshot = false; // another session holds one, so that nothing is pruned
+    bool keeps_history = false;    // of runs
 };
 
 // Shared by the processes of a history.

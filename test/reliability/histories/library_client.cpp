@@ -93,14 +93,15 @@ private:
         drop(most_held);
     }
 
-    // A destructor does not report whether it has released the lock.
+    // A destructor releases as failed, and does not report whether it has released the lock.
     void drop(std::size_t most)
     {
         while (held_.size() > most) {
             operation op{.what = action::release,
                          .by = maker::library,
                          .names = held_.front().lock.names().list(),
-                         .of = held_.front().number};
+                         .of = held_.front().number,
+                         .as = history::outcome::failed};
             record(recorder_, op, [&] {
                 held_.erase(held_.begin());
                 op.result = result::lost;

@@ -38,6 +38,11 @@ maker kind_of_client(const scene &scene, int number)
     return kind == maker::java && !scene.has_java ? maker::token : kind;
 }
 
+bool is_portable(const options &given)
+{
+    return given.contains("edition") && given.at("edition") == "portable";
+}
+
 } // namespace
 
 std::vector<std::string> list(const std::string &text)
@@ -61,7 +66,7 @@ trial::trial(const options &given, scene made, counts &all, std::vector<microsec
     const history::record head{.allowed = list(given.contains("allow") ? given.at("allow") : ""),
                                .standby_missing = given.contains("standby"),
                                .has_crashes = given.contains("crashes"),
-                               .is_portable = given.contains("edition") && given.at("edition") == "portable"};
+                               .is_portable = is_portable(given)};
     const auto line = history::head_line(head, std::to_string(scene_.seed), scene_.clients) + '\n';
     if (::write(file_, line.data(), line.size()) < 0)
         throw std::runtime_error{"cannot write " + path_};
@@ -116,6 +121,10 @@ void trial::arrange_table()
     pqxx::nontransaction{to_server}.exec(scene_.has_index
                                              ? "CREATE INDEX IF NOT EXISTS shedlock_until ON shedlock (lock_until)"
                                              : "DROP INDEX IF EXISTS shedlock_until");
+    if (!is_portable(given_)) // the history before may have ended while the extension was dropped
+        pqxx::nontransaction{to_server}.exec("CREATE EXTENSION IF NOT EXISTS shedlock");
+    pqxx::nontransaction{to_server}.exec(scene_.keeps_history ? "SELECT shedlock_keep_history()"
+                                                              : "DROP TABLE IF EXISTS shedlock_history");
     if (scene_.has_old_snapshot) {
         old_snapshot_ = std::make_unique<pqxx::connection>(given_.at("admin"));
         pqxx::nontransaction direct{*old_snapshot_};
@@ -215,16 +224,24 @@ void trial::reap()
         ++counts_["client failed"];
 }
 
-// Reads the rows and the ledger after the last client has ended.
+// Reads the rows, the ledger and the history of runs after the last client has ended.
 void trial::final_look(recorder &own)
 {
     operation look{.what = history::action::look, .names = scene_.names};
     look.names.insert(look.names.end(), scene_.tick_names.begin(), scene_.tick_names.end());
+    const auto ours = " WHERE name LIKE 'h" + std::to_string(scene_.seed) + ".%'";
     look_at(look, own,
             "SELECT name, (extract(epoch FROM locked_at) * 1000000)::bigint, "
-            "(extract(epoch FROM lock_until) * 1000000)::bigint FROM shedlock");
+            "(extract(epoch FROM lock_until) * 1000000)::bigint, false FROM shedlock" +
+                ours);
     operation effects{.what = history::action::effects};
-    look_at(effects, own, "SELECT name, coalesce(token, 0), run FROM ledger");
+    // One query: sessions of clients that were killed may still be at work.
+    look_at(effects, own,
+            "SELECT name, coalesce(token, 0), run, false FROM ledger" + ours + " AND run IS NOT NULL" +
+                (scene_.keeps_history ? " UNION ALL SELECT name, token, array_position('{done,failed,ran out,freed}', "
+                                        "outcome), true FROM shedlock_history" +
+                                            ours
+                                      : ""));
 }
 
 void trial::look_at(operation &op, recorder &own, const std::string &rows)
@@ -232,9 +249,11 @@ void trial::look_at(operation &op, recorder &own, const std::string &rows)
     own.call(op);
     const bool is_done = insist([&] {
         op.rows.clear();
+        op.endings.reset();
+        if (op.what == history::action::effects && scene_.keeps_history)
+            op.endings.emplace();
         clean_up();
-        read_rows(op, rows + " WHERE name LIKE 'h" + std::to_string(scene_.seed) + ".%'" +
-                          (op.what == history::action::effects ? " AND run IS NOT NULL" : ""));
+        read_rows(op, rows);
     });
     op.result = is_done ? result::yes : result::lost;
     own.done(op);
@@ -258,7 +277,8 @@ void trial::read_rows(operation &op, const std::string &sql)
     pqxx::connection connection{given_.at("admin")};
     pqxx::nontransaction direct{connection};
     for (const auto &row : direct.exec(sql))
-        op.rows.push_back({row[0].c_str(), row[1].as<microseconds>(), row[2].as<microseconds>()});
+        (row[3].as<bool>() ? *op.endings : op.rows)
+            .push_back({row[0].c_str(), row[1].as<microseconds>(), row[2].as<microseconds>()});
 }
 
 void trial::try_to_clean_up()
@@ -311,6 +331,8 @@ void trial::count(const history::record &record)
             ++counts_["lost in mid-operation"];
         if (!op.state.empty())
             ++counts_["state " + op.state];
+        for (const auto &row : op.endings.value_or(std::vector<history::row>{}))
+            ++counts_[std::string{"recorded as "} + history::to_text(static_cast<history::ending>(row.until))];
     }
 }
 

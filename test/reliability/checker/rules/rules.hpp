@@ -24,6 +24,8 @@ void clients_do_not_trust_too_long(const world &, const history::record &, found
 void nothing_is_acknowledged_without_standby(const history::record &, found &);
 
 void effects_are_exact(const world &, const history::record &given, found &); // given: as recorded, not yet split
+// The history of runs; given: as recorded.
+void endings_are_recorded(const world &, const history::record &given, found &);
 void losses_have_reasons(const world &, const history::record &, found &);
 
 // Splits each run into an acquire, a guard and a release, which the other rules handle.
