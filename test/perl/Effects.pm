@@ -1,4 +1,4 @@
-# Runs the schedulers of effects.cpp, and tests that each tick has one effect.
+# Runs the schedulers of effects.cpp, and tests that each tick has one effect, and one row in the history of runs.
 package Effects;
 
 use strict;
@@ -9,9 +9,25 @@ use Test::More;
 use Time::HiRes;
 use ShedLock;
 
-our @EXPORT = qw(start_season announced finish_season start_run held gone);
+our @EXPORT = qw(is_recorded start_season announced finish_season start_run held gone);
 
-# Starts the program on servers whose table "effects" is empty. $how: kills, calm or backlog.
+# Tests that the history says "done" of exactly these effects, a query of names and ticks, and that no run has two rows.
+# Returns the number of rows of these names by outcome.
+sub is_recorded
+{
+	my ($node, $title, $effects) = @_;
+	my $of_them = "WITH effects (name, tick) AS MATERIALIZED ($effects),
+		rows AS MATERIALIZED (SELECT * FROM shedlock_history WHERE name IN (SELECT name FROM effects)),
+		done AS (SELECT name, tick FROM rows WHERE outcome = 'done')";
+	is($node->safe_psql('postgres', "$of_them (TABLE effects EXCEPT ALL TABLE done)
+			UNION ALL (TABLE done EXCEPT ALL TABLE effects)"), '', "$title: the history says done of exactly these");
+	is($node->safe_psql('postgres', "$of_them SELECT name, token FROM rows GROUP BY 1, 2 HAVING count(*) > 1"), '',
+		"$title: ... and has no two rows of one run");
+	return map { split /\|/ } split /\n/,
+		$node->safe_psql('postgres', "$of_them SELECT outcome, count(*) FROM rows GROUP BY 1");
+}
+
+# Starts the program on servers whose tables "effects" and "shedlock_history" are empty. $how: kills, calm or backlog.
 sub start_season
 {
 	my ($connection, $ticks, $how) = @_;
@@ -33,8 +49,8 @@ sub announced
 	return 1;
 }
 
-# Waits until the program has ended, and tests that every tick has had exactly one effect. Returns what the program
-# counted, by key.
+# Waits until the program has ended, and tests that every tick has had exactly one effect, and a row in the history.
+# Returns what the program counted, by key, and the rows of the history by outcome.
 sub finish_season
 {
 	my ($season, $node, $title) = @_;
@@ -44,7 +60,8 @@ sub finish_season
 	comes_true($node, "SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'scheduler'");
 	is($node->safe_psql('postgres', 'SELECT count(*), count(DISTINCT tick) FROM effects'),
 		"$season->{ticks}|$season->{ticks}", "$title: ... exactly once");
-	return $season->{out} =~ /^count (.*) (\d+)$/mg;
+	return ($season->{out} =~ /^count (.*) (\d+)$/mg,
+		is_recorded($node, $title, "SELECT 'job', to_timestamp(tick::numeric / 1000000) FROM effects"));
 }
 
 # Starts a run that does not end by itself. held() waits until it holds its lock, gone() until its session is gone.

@@ -11,7 +11,8 @@ use Test::More ();
 use Time::HiRes ();
 
 our @EXPORT = qw(new_server new_standby wait_until_commits_wait configure is_portable comes_true crash_restart
-	create_shedlock copies pgbench_script $tool program launch is_running ended often seconds seen met);
+	create_shedlock copies pgbench_script $tool program launch is_running ended often seconds
+	seen seen_history met);
 
 our $tool = "$ENV{SHEDLOCK_STAGE}/usr/bin/shedlock";
 
@@ -212,6 +213,16 @@ sub seen
 	open my $file, '>>', $ENV{TORTURE_SEEN} or die "$ENV{TORTURE_SEEN}: $!";
 	print $file "$fault\t$times\t$outcome\n";
 	close $file or die "$ENV{TORTURE_SEEN}: $!";
+}
+
+# Writes how many rows of each outcome the history of runs had.
+sub seen_history
+{
+	my ($where, %rows) = @_;
+	my $all = 0;
+	$all += $_ for values %rows;
+	seen(69, $all, "rows $where: " . join ', ', map { "$_ $rows{$_}" } sort keys %rows);
+	return;
 }
 
 1;

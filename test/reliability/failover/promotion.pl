@@ -15,7 +15,7 @@ use ShedLock;
 my $primary = new_server('primary',
 	crowd_settings() . "wal_keep_size = 1GB\nwal_sender_timeout = 0\nwal_receiver_timeout = 0\n",
 	allows_streaming => 1);
-$primary->safe_psql('postgres', 'CREATE TABLE effects (tick bigint)');
+$primary->safe_psql('postgres', 'CREATE TABLE effects (tick bigint); SELECT shedlock_keep_history()');
 my $standby = new_standby($primary, 'standby');
 my ($data, $fresh) = ($standby->data_dir, $standby->data_dir . '.fresh');
 system_or_bail('cp', '-a', $data, $fresh);
@@ -63,20 +63,33 @@ sub promote
 }
 
 # Asynchronous: a lock that the standby has not received is granted again, but with a greater token, so fencing stops
-# the first holder.
+# the first holder. The same is true of work: it is forgotten with its row in the history.
+my $effects = "SELECT 'work', to_timestamp(tick) FROM effects";
+sub work_for
+{
+	my ($tick) = @_;
+	return "CALL shedlock_run('work', 'INSERT INTO effects VALUES ($tick)', '1 h', tick => to_timestamp($tick))";
+}
+my %rows; # of the history of runs
 my ($rounds, $twice) = (often(2, 100), 0);
 for my $n (1 .. $rounds)
 {
 	start_standby('async');
 	on_primary("SELECT shedlock_acquire_token('known $n', '1 h'), shedlock_acquire_token('used $n', '1 ms')");
+	on_primary(work_for(2 * $n - 1));
 	$primary->wait_for_catchup($standby, 'replay');
 	my $stalled = stall();
 	my %first = (
 		used => on_primary("SELECT shedlock_acquire_token('used $n', '1 h')"),
 		new => on_primary("SELECT shedlock_acquire_token('new $n', '1 h')"));
+	on_primary(work_for(2 * $n));
 	promote($stalled);
 	is(on_standby("SELECT shedlock_acquire('known $n', '1 h')"), 'f',
 		'asynchronous: a lock that the standby had received is still held');
+	my %saw = is_recorded($standby, 'asynchronous, work forgotten', $effects);
+	is($saw{done}, 2 * $n - 1, 'control: the last work was forgotten');
+	on_standby(work_for(2 * $n));
+	%rows = is_recorded($standby, 'asynchronous, done again', $effects);
 	for my $kind (sort keys %first)
 	{
 		my $second = on_standby("SELECT shedlock_acquire_token('$kind $n', '1 h')");
@@ -152,7 +165,7 @@ $rounds = often(2, 100);
 for my $n (1 .. $rounds)
 {
 	start_standby('sync', synchronous_standby_names => 'standby', synchronous_commit => 'on');
-	on_primary('TRUNCATE effects');
+	on_primary('TRUNCATE effects, shedlock_history');
 	my @dying = map { start_run($primary, "$_ $n", $_ eq 'kept' ? '1 hour' : '0') } qw(free kept);
 	held($primary, "free $n", "kept $n") or die 'no run';
 	# If a scheduler that waits for the standby were killed, others would see a change that is not on the standby.
@@ -169,7 +182,8 @@ for my $n (1 .. $rounds)
 	is(on_standby("SELECT shedlock_acquire('kept $n', '1 min')"), 'f',
 		'I5 ... and that of a run with at_least is still taken');
 	$_->finish for @dying;
-	finish_season($season, $standby, 'a synchronous standby promoted');
+	my %saw = finish_season($season, $standby, 'a synchronous standby promoted');
+	$rows{$_} += $saw{$_} // 0 for 'done', 'failed', 'ran out';
 	$primary->append_conf('postgresql.auto.conf', "synchronous_standby_names = ''\n");
 	$primary->start;
 }
@@ -230,12 +244,14 @@ for my $n (1 .. often(1, 20))
 	$primary->stop('immediate');
 	promote();
 	$crowd->{run}->signal('TERM');
-	finish_crowd($crowd, 'a synchronous standby promoted');
+	my %saw = recorded({ finish_crowd($crowd, 'a synchronous standby promoted') });
+	$rows{$_} += $saw{$_} for keys %saw;
 	$primary->append_conf('postgresql.auto.conf', "synchronous_standby_names = ''\n");
 	$primary->start;
 	# The crowd has rolled back only those of the new primary.
 	on_primary("ROLLBACK PREPARED '$_'") for split /\n/, on_primary('SELECT gid FROM pg_prepared_xacts');
 }
+seen_history('on the promoted standbys', %rows);
 seen(43, $rounds, "promotions of a synchronous standby in the middle of $ticks ticks: each with exactly one effect");
 
 # Synchronous, but the wait for the standby is ended early: the lock is committed on the primary, but is not on the

@@ -8,6 +8,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
 use Crowd;
+use Effects;
 use ShedLock;
 
 my $node = new_server('server', crowd_settings());
@@ -24,6 +25,7 @@ sub sql
 	return $session->query_safe($_[0]);
 }
 sql('CREATE TABLE effects (job text, tick int, place serial)');
+sql('SELECT shedlock_keep_history()');
 # A commit takes some time, so that other processes can act meanwhile.
 sql(<<'SQL');
 CREATE FUNCTION take_time() RETURNS trigger LANGUAGE plpgsql AS
@@ -292,6 +294,8 @@ sub completes
 			last_done_tick = '2020-01-01 00:00+00'::timestamptz + $ticks * interval '1 minute'
 			FROM shedlock_locks WHERE name = '$title'"),
 		'free|done|t', "$title: the last one is done");
+	seen_history("of the programs of row 65, $title", is_recorded($node, $title, "SELECT job,
+			'2020-01-01 00:00+00'::timestamptz + tick * interval '1 minute' FROM effects WHERE job = '$title'"));
 	my $saw = join ', ', map { "$_ " . ($job{saw}{$_} // 0) } sort keys %faults;
 	seen(65, $ticks, "$title: each tick with exactly one effect; programs $saw");
 }

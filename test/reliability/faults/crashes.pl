@@ -24,6 +24,7 @@ sub crashes
 }
 
 my ($done, %saw) = crashes('immediate restarts', often(2, 1_000), seconds(10, 1200));
+my @saw = {%saw};
 seen(6, $done, "$saw{granted} grants, " . counts_as_text(\%saw,
 		'lost in mid-operation' => 'answers lost') . '; 0 acknowledged grants lost');
 
@@ -42,11 +43,13 @@ for my $where (sort keys %off)
 		'off', "sessions do not wait for the disk: set by the $where");
 	($done, %saw) = crashes("synchronous_commit = off by the $where", often(1, 50), seconds(10, 120), $off{$where}[1]);
 	$all += $done;
+	push @saw, {%saw};
 	$node->safe_psql('postgres', 'ALTER ROLE CURRENT_USER RESET ALL; ALTER DATABASE postgres RESET ALL');
 	$node->safe_psql('postgres', 'ALTER SYSTEM RESET ALL');
 	$node->reload;
 }
 seen(7, $all, 'set by session, role, database and server: 0 acknowledged grants lost');
+seen_history('after these crashes', recorded(@saw));
 
 $node->stop;
 done_testing();

@@ -96,6 +96,8 @@ is($waiter->{out}, "t\n", 'a caller that waits for the lock of a run gets it whe
 	or diag($waiter->{err});
 $run->finish;
 
+my %rows; # of the history of runs
+
 # The program terminates and kills sessions, and this function restarts the server. Returns how often, and what the
 # program counted.
 sub dying_season
@@ -113,22 +115,25 @@ sub dying_season
 	}
 	my %saw = finish_season($season, $node, $title);
 	met($saw{$_}, "control, $title: sessions were $_") for 'terminated', 'killed';
+	$rows{$_} += $saw{$_} // 0 for 'done', 'failed', 'ran out';
 	return sprintf('the slowest after %.1f s: sessions terminated %d, killed with all others %d, immediate restarts %d',
 		($saw{longest} // 0) / 1e6, $saw{terminated} // 0, $saw{killed} // 0, $restarts);
 }
 
 sql('CREATE TABLE effects (tick bigint, place serial)');
+sql('SELECT shedlock_keep_history()');
 my $ticks = often(100, 10_000);
 my $said = dying_season('dying sessions', $ticks, 'kills');
 seen(43, $ticks, "ticks with retry, each with exactly one effect, $said; the lock of a run whose session is gone was "
 	. "free at the next attempt, with its at_least honoured, and so were other locks that end with their session");
 
-sql("DELETE FROM shedlock WHERE name = 'job'; TRUNCATE effects");
+sql("DELETE FROM shedlock WHERE name = 'job'; TRUNCATE effects, shedlock_history");
 my $past = often(60, 5_000);
 $said = dying_season('a backlog', $past, 'backlog');
 is(sql('SELECT count(*) FROM (SELECT tick < lag(tick) OVER (ORDER BY place) AS falls FROM effects) one WHERE falls'), 0,
 	'a backlog: ... in ascending order');
 seen(60, $past, "past ticks, caught up by three workers in ascending order, each with exactly one effect, $said");
+seen_history('of the ticks of rows 43 and 60', %rows);
 
 $node->stop;
 done_testing();

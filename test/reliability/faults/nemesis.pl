@@ -19,6 +19,7 @@ my %saw = crowd($node, 'sessions terminated, statements cancelled', faults => 'c
 met($saw{'state 57014'}, 'statements were cancelled in mid-operation');
 met($saw{'lost in mid-operation'}, 'sessions were terminated in mid-operation');
 met($saw{'session gone yes'}, '... and in the middle of runs, whose locks were free then');
+my @saw = {%saw};
 my $counts = counts_as_text(\%saw,
 	'state 57014' => 'cancelled in mid-operation', 'lost in mid-operation' => 'answers lost');
 seen(4, $saw{'fault.cancel'} + $saw{'fault.terminate'}, "$counts; 0 violations: granted or not at all");
@@ -38,6 +39,7 @@ seen(26, $timed_out, "$counts; 0 violations");
 %saw = crowd($node, 'clients killed', faults => 'kill', pace => often(5, 10), strikes => often(70, 5_000),
 	seconds => seconds(8, 600), longest => 300);
 met($saw{'killed in mid-operation'}, 'clients were killed in mid-operation');
+push @saw, {%saw};
 $counts = counts_as_text(\%saw, 'killed in mid-operation' => 'killed in mid-operation',
 	'prepared transaction left over' => 'prepared transactions left open');
 seen(2, $saw{'fault.kill'}, "$counts; nothing was granted before its lease had ended" . lateness(\%saw));
@@ -69,6 +71,7 @@ met($saw{'fault.backend'}, 'backends were killed');
 $counts = counts_as_text(\%saw, 'lost in mid-operation' => 'answers lost');
 seen(5, $saw{'fault.backend'},
 	"$saw{granted} grants, $counts; no acknowledged grant forgotten, no token repeated");
+seen_history('while statements were cancelled, and sessions, clients and backends killed', recorded(@saw, \%saw));
 
 # How late a lock was granted to a client that waited for the lease to end.
 sub lateness

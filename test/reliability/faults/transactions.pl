@@ -24,6 +24,7 @@ BEGIN
     END LOOP;
 END $$;
 SQL
+sql('SELECT shedlock_keep_history()');
 
 # A session that acquires, and then stays idle in its transaction.
 sub idle_holder
@@ -73,8 +74,13 @@ my %acts = (
 		"SELECT shedlock_extend_token('NAME', token, '2 h') FROM shedlock_locks WHERE name = 'NAME'", 1, 1 ],
 	'release' => [ "SELECT shedlock_acquire_token('NAME', '1 h')",
 		"SELECT shedlock_release_token('NAME', token) FROM shedlock_locks WHERE name = 'NAME'", 0, 1 ],
+	'completion' => [ "SELECT shedlock_acquire_token('NAME', '1 h')", "INSERT INTO work VALUES ('NAME');
+		SELECT shedlock_complete_token('NAME', token) FROM shedlock_locks WHERE name = 'NAME'", 0, 1 ],
 	'guard after the lease' => [ "SELECT shedlock_acquire_token('NAME', '1 ms')", "INSERT INTO work VALUES ('NAME');
 		SELECT shedlock_guard_token('NAME', token) FROM shedlock_locks WHERE name = 'NAME'", 0, 0 ]);
+
+# What the history of runs says after COMMIT PREPARED. After ROLLBACK PREPARED it says nothing.
+my %outcomes = (release => 'done', completion => 'done', 'acquire of a used name' => 'ran out');
 
 my $crashes = often(2, 50);
 for my $n (1 .. $crashes)
@@ -102,6 +108,8 @@ for my $n (1 .. $crashes)
 			is(sql("SELECT shedlock_acquire('$name', '1 h')"), 'f',
 				"I2 $act, prepared before a restart: other callers are refused");
 			sql("$end PREPARED '$act $end'");
+			is(sql("SELECT string_agg(outcome, ',') FROM shedlock_history WHERE name = '$name'"),
+				($end eq 'COMMIT' && $outcomes{$act}) || '', '... and the history has a row of what has ended by that');
 			my $held = $acts{$act}[ $end eq 'COMMIT' ? 2 : 3 ];
 			is(sql("SELECT shedlock_acquire('$name', '1 h')"), $held ? 'f' : 't',
 				"I12 $act, $end PREPARED: " . ($held ? 'held' : 'free'));
@@ -111,12 +119,13 @@ for my $n (1 .. $crashes)
 				't', '... and can be released by the token that was returned');
 		}
 	}
-	is(sql("SELECT string_agg(act, ',') FROM work"), "guard after the lease COMMIT $n",
+	is(sql("SELECT string_agg(act, ',' ORDER BY act) FROM work"),
+		"completion COMMIT $n,guard after the lease COMMIT $n",
 		'I11 of the guarded transactions only the committed one has had an effect');
 	sql('DELETE FROM work');
 }
 seen(24, 2 * keys(%acts) * $crashes, "prepared, then $crashes crashes and restarts, then committed or rolled back: "
-	. "refused until then, consistent afterwards, no error");
+	. "refused until then, consistent afterwards, and so is the history of runs; no error");
 
 $server->stop;
 done_testing();

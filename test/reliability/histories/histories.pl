@@ -36,7 +36,7 @@ my $refused = $saw{'session complete error'} + $saw{'token complete error'};
 seen(64, $saw{'session complete yes'} + $saw{'token complete yes'},
 	"completions in these histories, and $refused that were refused: "
 		. 'the work was there if and only if its transaction was committed, and no tick had two effects');
-seen_history('in the histories of row 1', \%saw);
+seen_history('in the histories of row 1', recorded(\%saw));
 met($saw{"recorded as $_"}, "seen: a run recorded as $_") for 'done', 'failed', 'ran out', 'freed';
 seen(42, $saw{'by java'}, "$saw{'by java'} operations by Java ShedLock's statements in these histories: no overlap");
 seen(25, $saw{'session undo yes'} + $saw{'token undo yes'}, 'acquires, extends, releases and completions '
