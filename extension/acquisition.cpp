@@ -122,6 +122,30 @@ std::optional<history_table> open_if_abandoned(const lock_table &table, std::spa
     return history_table{};
 }
 
+// Writes the acquisition over the rows. Returns false if one of them has changed since it was seen.
+bool take_all(const lock_table &table, const history_table &history, std::span<seen_row> all,
+              const acquire_request &request, const owner &who, const acquire_result &to_grant)
+{
+    const auto unit = table.shape().unit;
+    const bool is_run = who.kind != origin::kinds::administrator;
+    auto times = granted(to_grant.now, to_grant.token, request.at_most, request.at_least, unit);
+    if (!is_run)
+        times.lock_at_least_until = std::nullopt;
+    text *const locked_by = locked_by_of(who, to_grant.token, table);
+    for (auto &seen : all) {
+        const auto before = table.history_of(seen);
+        const auto past = is_run ? begun(before, request.asked.tick, to_grant.now, unit) : without_run(before);
+        const bool is_abandoned = was_abandoned(table, seen);
+        const auto run = history.run_in(table, seen);
+        if (!table.take(seen, {times, past}, locked_by))
+            return false;
+        history.add(run, endings::ran_out, to_grant.now);
+        if (is_abandoned)
+            stats::record(seen.name, stats::counter::expired);
+    }
+    return true;
+}
+
 acquire_result grant(const lock_table &table, std::span<seen_row> all, const acquire_request &request, const owner &who)
 {
     auto result = availability_of_all(table, all, request);
@@ -137,29 +161,12 @@ acquire_result grant(const lock_table &table, std::span<seen_row> all, const acq
     if (result.outcome != outcomes::granted)
         return result;
 
-    const bool is_run = who.kind != origin::kinds::administrator;
-    auto times = granted(result.now, result.token, request.at_most, request.at_least, table.shape().unit);
-    if (!is_run)
-        times.lock_at_least_until = std::nullopt;
     auto history = open_if_abandoned(table, all);
     if (!history)
         return not_granted(outcomes::refused);
-    text *const locked_by = locked_by_of(who, result.token, table);
-    for (auto &seen : all) {
-        const auto from = table.row_of(seen).from;
-        const auto before = history_of(seen.stored.past, seen.times(), from);
-        const auto past =
-            is_run ? begun(before, request.asked.tick, result.now, table.shape().unit) : without_run(before);
-        const bool is_abandoned = was_abandoned(table, seen);
-        const auto run = history->run_in(table, seen);
-        if (!table.take(seen, {times, past}, locked_by))
-            return not_granted(outcomes::changed);
-        history->add(run, endings::ran_out, result.now);
-        if (is_abandoned)
-            stats::record(seen.name, stats::counter::expired);
-    }
+    const bool taken = take_all(table, *history, all, request, who, result);
     history->close();
-    return result;
+    return taken ? result : not_granted(outcomes::changed);
 }
 
 acquire_result look_and_grant(const lock_table &table, const acquire_request &request, const owner &who)

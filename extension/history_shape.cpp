@@ -8,16 +8,6 @@ const char *const foreign_owner = "it does not belong to the owner of the lock t
 
 namespace {
 
-Form_pg_attribute find_column(Relation table, const char *name)
-{
-    const TupleDesc columns = RelationGetDescr(table);
-    for (int i = 0; i < columns->natts; i++)
-        if (const Form_pg_attribute column = TupleDescAttr(columns, i);
-            !column->attisdropped && namestrcmp(&column->attname, name) == 0)
-            return column;
-    return nullptr;
-}
-
 const char *find_columns(Relation history, history_shape &shape)
 {
     for (int i = 0; i < history_shape::column_count; i++) {

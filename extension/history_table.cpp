@@ -163,14 +163,6 @@ void visit_backwards(Relation history, Relation index, Datum name, std::optional
     index_endscan(scan);
 }
 
-template <typename Visit> void visit_all(Relation history, Visit visit)
-{
-    const TableScanDesc scan = pg::begin_scan(history, GetActiveSnapshot());
-    while (const HeapTuple tuple = heap_getnext(scan, ForwardScanDirection))
-        visit(tuple);
-    table_endscan(scan);
-}
-
 } // namespace
 
 Oid history_table::find(Oid locks)
@@ -334,7 +326,7 @@ void history_table::put_rows(const history_request &request, ReturnSetInfo *resu
         tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
     };
     if (!request.names) {
-        visit_all(table_, [&](HeapTuple tuple) {
+        pg::visit_all(table_, [&](HeapTuple tuple) {
             bool is_null;
             const Datum ended = heap_getattr(tuple, shape_.numbers[columns::ended_at], all, &is_null);
             if (!request.since || (!is_null && pg::to_instant(DatumGetTimestampTz(ended)) >= *request.since))

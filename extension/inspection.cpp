@@ -38,17 +38,6 @@ duration unit_of(int32 typmod)
     return unit;
 }
 
-Form_pg_attribute find_column(Relation table, const char *column)
-{
-    const TupleDesc columns = RelationGetDescr(table);
-    for (int i = 0; i < columns->natts; i++) {
-        const Form_pg_attribute attribute = TupleDescAttr(columns, i);
-        if (!attribute->attisdropped && namestrcmp(&attribute->attname, column) == 0)
-            return attribute;
-    }
-    return nullptr;
-}
-
 Form_pg_attribute require_column(Relation table, const char *column)
 {
     const Form_pg_attribute attribute = find_column(table, column);
@@ -257,6 +246,17 @@ table_shape read_columns(Relation table, purposes purpose)
 }
 
 } // namespace
+
+Form_pg_attribute find_column(Relation table, const char *column)
+{
+    const TupleDesc columns = RelationGetDescr(table);
+    for (int i = 0; i < columns->natts; i++) {
+        const Form_pg_attribute attribute = TupleDescAttr(columns, i);
+        if (!attribute->attisdropped && namestrcmp(&attribute->attname, column) == 0)
+            return attribute;
+    }
+    return nullptr;
+}
 
 bool is_plain(Relation index)
 {

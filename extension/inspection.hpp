@@ -14,6 +14,9 @@ namespace shedlock {
 enum class purposes { use, adoption };
 table_shape inspect(Relation table, purposes purpose);
 
+// The column of that name, or null.
+Form_pg_attribute find_column(Relation table, const char *column);
+
 // Whether an entry in the index runs only code of PostgreSQL's own, and can never be refused.
 bool is_plain(Relation index);
 

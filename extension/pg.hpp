@@ -193,6 +193,15 @@ template <typename Work> ErrorData *in_subtransaction(Work work)
     return error;
 }
 
+// Calls `visit` with each tuple that the active snapshot shows.
+template <typename Visit> void visit_all(Relation table, Visit visit)
+{
+    const TableScanDesc scan = begin_scan(table, GetActiveSnapshot());
+    while (const HeapTuple tuple = heap_getnext(scan, ForwardScanDirection))
+        visit(tuple);
+    table_endscan(scan);
+}
+
 template <typename Work> bool all_or_nothing(Work work)
 {
     bool kept = false;

@@ -114,14 +114,6 @@ template <typename Visit> void visit_named(Relation table, Oid index_id, Datum n
     RelationClose(index);
 }
 
-template <typename Visit> void visit_all(Relation table, Visit visit)
-{
-    const TableScanDesc scan = pg::begin_scan(table, GetActiveSnapshot());
-    while (const HeapTuple tuple = heap_getnext(scan, ForwardScanDirection))
-        visit(tuple);
-    table_endscan(scan);
-}
-
 // The four columns of Java ShedLock, our five, and some that others may have added.
 constexpr int usual_columns = 12;
 
@@ -403,7 +395,7 @@ void row_finder::put_rows(const Datum *names, ReturnSetInfo *result) const
     if (names && !is_old) // an index that is newer than the snapshot may not lead to everything that the snapshot shows
         visit_named(table_, shape_.index, *names, put);
     else
-        visit_all(table_, put);
+        pg::visit_all(table_, put);
     PopActiveSnapshot();
 }
 

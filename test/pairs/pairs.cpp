@@ -442,7 +442,7 @@ void make_database(const std::string &name, bool moves_rows)
                    "$$SELECT CASE WHEN isfinite($1) THEN (extract(epoch FROM $1) * 1000000)::bigint::text "
                    "ELSE $1::text END$$");
     if (moves_rows)
-        database.query("CREATE INDEX ON shedlock (lock_until)");
+        database.query("CREATE INDEX ON shedlock (lock_until); SELECT shedlock_keep_history()");
 }
 
 struct choice {

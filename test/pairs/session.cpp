@@ -38,7 +38,10 @@ void session::hear(void *self, const PGresult *notice)
     const auto message = field(notice, PG_DIAG_MESSAGE_PRIMARY);
     if (message.starts_with(point_prefix))
         me.points_.push_back(message.substr(point_prefix.size()));
-    else if (field(notice, PG_DIAG_SEVERITY_NONLOCALIZED) == "WARNING")
+    else if (message.find("leak") != std::string::npos) { // a table or a page that was left open
+        me.answer_.error = "leak";
+        me.answer_.message = message;
+    } else if (field(notice, PG_DIAG_SEVERITY_NONLOCALIZED) == "WARNING")
         me.answer_.warnings.push_back({field(notice, PG_DIAG_SQLSTATE), field(notice, PG_DIAG_MESSAGE_DETAIL)});
 }
 
