@@ -165,7 +165,7 @@ acquire_result grant(const lock_table &table, std::span<seen_row> all, const acq
     if (!history)
         return not_granted(outcomes::refused);
     const bool taken = take_all(table, *history, all, request, who, result);
-    history->close();
+    history->close(taken);
     return taken ? result : not_granted(outcomes::changed);
 }
 

@@ -269,7 +269,7 @@ std::optional<bool> release(lock_table &table, const release_request &request, c
             return write_release(table, history, seen, now, request.done, request.detail);
         },
         [&](const lock_name &name, duration held) { stats::record_release(name, held, request.done); }, request.nowait);
-    history.close();
+    history.close(released == true);
     if (released == true)
         durability::after_release();
     return released;
@@ -281,7 +281,7 @@ bool force_release(lock_table &table, const lock_name &name)
     for (;;) {
         auto seen = look_until_decided(table, name);
         if (seen.state == seen_row::states::absent) {
-            history.close();
+            history.close(false);
             return false;
         }
         PAUSE_POINT("decided");
@@ -294,7 +294,7 @@ bool force_release(lock_table &table, const lock_name &name)
         if (table.rewrite(seen, {times, without_run(table.history_of(seen))},
                           make_locked_by(holder, end, table.shape().locked_by_limit))) {
             history.add(run, was_held ? endings::freed : endings::ran_out, now);
-            history.close();
+            history.close(true);
             durability::require(); // otherwise a crash could give the old holder its token back
             return was_held;
         }

@@ -42,7 +42,7 @@ bool forget(lock_table &table, const lock_name &name)
         if (seen.state != seen_row::states::settled || seen.is_referenced ||
             !is_past(table.lease_of(seen, now), seen.stored.past, now, table.shape().unit)) {
             table.unpin(seen);
-            history->close();
+            history->close(false);
             return false;
         }
         const auto run = history->run_in(table, seen);
@@ -51,7 +51,7 @@ bool forget(lock_table &table, const lock_name &name)
         const char *const who = pnstrdup(holder.data(), holder.size());
         if (table.remove(seen)) {
             history->add(run, endings::ran_out, now);
-            history->close();
+            history->close(true);
             if (is_java)
                 warn_of_java(name, who);
             return true;

@@ -200,7 +200,7 @@ void complete(const lock_table &table, const guarded_lock &mine)
         is_done = has_released_as_done(seen, mine);
         return is_done ? keep_others_away(table, seen) : write_release(table, history, seen, now, true);
     });
-    history.close();
+    history.close(true);
     PopActiveSnapshot();
     if (is_done)
         return;

@@ -13,7 +13,7 @@ const char *find_columns(Relation history, history_shape &shape)
     for (int i = 0; i < history_shape::column_count; i++) {
         const auto &wanted = history_shape::types[i];
         const Form_pg_attribute column = find_column(history, wanted.name);
-        if (!column || column->atttypid != wanted.type)
+        if (!column || column->atttypid != wanted.type || column->atttypmod != -1)
             return psprintf("it has no column \"%s\" of type %s", wanted.name, format_type_be(wanted.type));
         shape.numbers[i] = column->attnum;
     }
@@ -26,8 +26,9 @@ const char *find_unwritable_column(Relation history)
     const TupleDesc columns = RelationGetDescr(history);
     for (int i = 0; i < columns->natts; i++)
         if (const Form_pg_attribute column = TupleDescAttr(columns, i);
-            !column->attisdropped && (column->attgenerated || column->attnotnull))
-            return psprintf("column \"%s\" is NOT NULL or generated", NameStr(column->attname));
+            !column->attisdropped &&
+            (column->attgenerated || column->attnotnull || get_typtype(column->atttypid) == TYPTYPE_DOMAIN))
+            return psprintf("column \"%s\" is NOT NULL, generated or of a domain", NameStr(column->attname));
     return nullptr;
 }
 

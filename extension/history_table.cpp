@@ -58,9 +58,12 @@ void watch_for_changes()
     watching = true;
 }
 
+// The table may not be locked, and dropped at any moment.
 const char *qualified_name(Oid table)
 {
-    return quote_qualified_identifier(get_namespace_name(get_rel_namespace(table)), get_rel_name(table));
+    const char *const schema = get_namespace_name(get_rel_namespace(table));
+    const char *const name = get_rel_name(table);
+    return name ? quote_qualified_identifier(schema, name) : usual_name;
 }
 
 constexpr const char *remedy = "Rename or drop it, and call shedlock_keep_history().";
@@ -128,15 +131,26 @@ const char *inspect(Relation history, Oid owner, history_shape &shape)
     return fault;
 }
 
+// Why the table is not fit to be the history, or null. One of another owner is not opened: whoever owns it could keep
+// it locked.
+const char *open_and_inspect(Oid found, const row_finder &locks, LOCKMODE mode, Relation &history, history_shape &shape)
+{
+    if (owner_of(found) != locks.owner())
+        return foreign_owner;
+    history = relation_open(found, mode);
+    return find_fault(history, locks.owner(), shape);
+}
+
 Datum timestamp_of(instant t)
 {
     return TimestampTzGetDatum(pg::to_timestamp(t));
 }
 
-// A lock_until that was edited by hand may be long before the acquisition, or -infinity.
-instant end_of_lease(const ending_run &run, instant now)
+// A lock_until that was edited by hand may be long before the acquisition, or -infinity. In columns of coarse precision
+// tokens may run ahead of the clock.
+instant end_of(const ending_run &run, endings how, instant now)
 {
-    return std::min(std::max(run.lock_until, run.token), now);
+    return std::max(how == endings::ran_out ? std::min(run.lock_until, now) : now, run.token);
 }
 
 Datum shortened(std::string_view detail)
@@ -229,18 +243,17 @@ std::optional<history_table> history_table::open_nowait(const row_finder &locks)
 history_table history_table::open_any(Oid history, const row_finder &locks, LOCKMODE mode)
 {
     history_table opened;
-    opened.table_ = relation_open(history, mode);
-    if (const char *const fault = find_fault(opened.table_, locks.owner(), opened.shape_))
+    if (const char *const fault = open_and_inspect(history, locks, mode, opened.table_, opened.shape_))
         ereport(ERROR,
                 (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                  errmsg("table %s cannot be the history: %s", qualified_name(history), fault), errhint("%s", remedy)));
     return opened;
 }
 
-void history_table::close()
+void history_table::close(bool keep_lock)
 {
     if (table_)
-        relation_close(table_, NoLock);
+        relation_close(table_, keep_lock ? NoLock : RowExclusiveLock);
     table_ = nullptr;
 }
 
@@ -271,7 +284,7 @@ void history_table::add(const std::optional<ending_run> &run, endings how, insta
     nulls[columns::tick] = !run->tick;
     values[columns::holder] = PointerGetDatum(pg::text_of(run->holder));
     values[columns::acquired_at] = timestamp_of(run->token);
-    values[columns::ended_at] = timestamp_of(how == endings::ran_out ? end_of_lease(*run, now) : now);
+    values[columns::ended_at] = timestamp_of(end_of(*run, how, now));
     values[columns::outcome] = CStringGetTextDatum(names_of_endings[static_cast<int>(how)]);
     values[columns::detail] = shortened(detail);
     nulls[columns::detail] = detail.empty();
@@ -350,12 +363,13 @@ void history_table::put_rows(const history_request &request, ReturnSetInfo *resu
 const char *history_table::fault(const row_finder &locks)
 {
     const Oid found = find(locks.shape().table);
-    const Relation history = OidIsValid(found) && is_kept(found) ? try_relation_open(found, AccessShareLock) : nullptr;
-    if (!history)
+    if (!OidIsValid(found) || !is_kept(found))
         return nullptr;
+    Relation history = nullptr;
     history_shape shape;
-    const char *const fault = find_fault(history, locks.owner(), shape);
-    relation_close(history, AccessShareLock);
+    const char *const fault = open_and_inspect(found, locks, AccessShareLock, history, shape);
+    if (history)
+        relation_close(history, AccessShareLock);
     return fault;
 }
 

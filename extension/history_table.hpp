@@ -31,10 +31,12 @@ public:
     // The same for a caller that must not wait: nothing if it would have to.
     static std::optional<history_table> open_nowait(const row_finder &locks);
 
-    // Opens that table, whether or not a history is kept. 55000 if it is not fit to be one.
+    // Opens that table, whether or not a history is kept. 55000 if it is not fit to be one; waits only for the owner of
+    // the lock table, whose table it must be.
     static history_table open_any(Oid history, const row_finder &locks, LOCKMODE mode);
 
-    void close();
+    // With keep_lock it stays locked until the transaction ends, as after a write.
+    void close(bool keep_lock);
 
     // The run in the row that was seen, if it was not released, and if this was opened to record it.
     std::optional<ending_run> run_in(const row_finder &locks, const seen_row &seen) const;

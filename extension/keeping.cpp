@@ -99,22 +99,25 @@ void tell_if_published(Oid table)
 
 void keep_history(Oid function, bool on)
 {
-    lock_table locks = lock_table::open(function, ShareRowExclusiveLock);
+    // Not locked any stronger yet, because somebody may be creating a table of that name, or have locked ours.
+    lock_table locks = lock_table::open(function, AccessShareLock);
     Oid table = history_table::find(locks.shape().table);
     const bool is_new = !OidIsValid(table);
-    if (!is_new || on) {
-        if (is_new)
-            table = make_history(locks);
-        auto history = history_table::open_any(table, locks, RowExclusiveLock);
-        if (is_new || history_table::is_kept(table) != on) {
-            if (!is_new)
-                set_kept(table, locks.owner(), on);
-            history.add_marker(on, pg::clock_now());
-        }
-        if (is_new)
-            tell_if_published(table);
-        history.close();
+    if (is_new && !on)
+        return locks.close(true);
+    if (is_new)
+        table = make_history(locks);
+    auto history = history_table::open_any(table, locks, RowExclusiveLock);
+    if (is_new || history_table::is_kept(table) != on) {
+        // Waits for transactions that may know since before that no history is kept.
+        LockRelationOid(locks.shape().table, ShareRowExclusiveLock);
+        if (!is_new)
+            set_kept(table, locks.owner(), on);
+        history.add_marker(on, pg::clock_now());
     }
+    if (is_new)
+        tell_if_published(table);
+    history.close(true);
     locks.close(true);
 }
 
@@ -127,7 +130,7 @@ void put_history(Oid function, const history_request &request, ReturnSetInfo *re
                         errhint("An administrator can call shedlock_keep_history().")));
     auto history = history_table::open_any(table, locks, AccessShareLock);
     history.put_rows(request, result);
-    history.close();
+    history.close(true);
     locks.close(false);
 }
 

@@ -218,13 +218,12 @@ BEGIN
                 FROM aclexplode(r.relacl) a WHERE a.privilege_type = 'TRIGGER' AND a.grantee <> r.relowner
             UNION ALL SELECT 6, 'it has row security that is forced on its owner'
                 WHERE r.relrowsecurity AND r.relforcerowsecurity
-            UNION ALL SELECT 10 + w.no, format('it has no column "%s" of type %s', w.name, w.types[1])
-                FROM (VALUES (1, 'name', '{text,varchar}'::regtype[]), (2, 'token', '{bigint}'),
-                             (3, 'tick', '{timestamptz}'), (4, 'holder', '{text,varchar}'),
-                             (5, 'acquired_at', '{timestamptz}'), (6, 'ended_at', '{timestamptz}'),
-                             (7, 'outcome', '{text,varchar}'), (8, 'detail', '{text,varchar}')) w (no, name, types)
+            UNION ALL SELECT 10 + w.no, format('it has no column "%s" of type %s', w.name, w.type)
+                FROM (VALUES (1, 'name', 'text'::regtype), (2, 'token', 'bigint'), (3, 'tick', 'timestamptz'),
+                             (4, 'holder', 'text'), (5, 'acquired_at', 'timestamptz'), (6, 'ended_at', 'timestamptz'),
+                             (7, 'outcome', 'text'), (8, 'detail', 'text')) w (no, name, type)
                WHERE NOT EXISTS (SELECT FROM pg_attribute a
-                                  WHERE a.attrelid = r.oid AND a.attname = w.name AND a.atttypid = ANY (w.types)
+                                  WHERE (a.attrelid, a.attname, a.atttypid, a.atttypmod) = (r.oid, w.name, w.type, -1)
                                     AND NOT a.attisdropped)) f (no, what)
          WHERE r.oid = history ORDER BY f.no LIMIT 1)$text$, true);
 END
@@ -1085,8 +1084,8 @@ BEGIN
 END
 $$;
 
--- A history of runs is kept while the owner may INSERT into the table. What pg_class shows tells in nearly all cases that
--- the INSERT runs no code of others; history_fault would cost more than the whole call.
+-- A history of runs is kept while the owner may INSERT into the table. What is looked at first tells in nearly all cases
+-- that the INSERT runs no code of others and takes our values; history_fault would cost more than the whole call.
 CREATE OR REPLACE FUNCTION shedlock__keeps_history() RETURNS boolean
     LANGUAGE plpgsql AS $$
 DECLARE
@@ -1097,6 +1096,15 @@ BEGIN
     SELECT c.relowner = current_user::regrole AND c.relkind = 'r' AND c.relpersistence = 'p' AND NOT c.relhastriggers
            AND NOT c.relhasrules AND c.relchecks = 0 AND NOT c.relhassubclass AND NOT c.relispartition
            AND NOT c.relforcerowsecurity
+           AND (c.relacl IS NULL OR NOT EXISTS (SELECT FROM aclexplode(c.relacl) a
+                                                 WHERE a.privilege_type = 'TRIGGER' AND a.grantee <> c.relowner))
+           AND (SELECT count(*) FROM pg_attribute a
+                 WHERE a.attrelid = c.oid AND a.atttypmod = -1
+                   AND (a.attname, a.atttypid)
+                       IN (('name', 'text'::regtype), ('token', 'bigint'::regtype), ('tick', 'timestamptz'::regtype),
+                           ('holder', 'text'::regtype), ('acquired_at', 'timestamptz'::regtype),
+                           ('ended_at', 'timestamptz'::regtype), ('outcome', 'text'::regtype),
+                           ('detail', 'text'::regtype))) = 8
       INTO is_plain FROM pg_class c
      WHERE c.oid = history
        AND (c.relacl IS NULL OR EXISTS (SELECT FROM aclexplode(c.relacl) a
@@ -1127,13 +1135,13 @@ BEGIN
                CASE s.run_tick WHEN s.last_tick THEN s.run_tick AT TIME ZONE 'UTC' END,
                (@extschema@.shedlock__origin(s.locked_by::text COLLATE "default", s.locked_at)).holder,
                s.locked_at AT TIME ZONE 'UTC',
-               CASE outcome WHEN 'ran out' THEN LEAST(GREATEST(s.lock_until, s.locked_at), now) ELSE now END
+               GREATEST(CASE outcome WHEN 'ran out' THEN LEAST(s.lock_until, now) ELSE now END, s.locked_at)
                    AT TIME ZONE 'UTC',
                outcome, NULLIF(left(detail, 1000), '')
           FROM @extschema@.shedlock s WHERE s.name = ANY (names);
     END IF;
--- a column of another name or type, or NOT NULL without a default; a unique index
-EXCEPTION WHEN undefined_column OR datatype_mismatch OR generated_always OR integrity_constraint_violation THEN
+-- a column that is NOT NULL without a default, a unique index; or the table was renamed or dropped while we waited
+EXCEPTION WHEN integrity_constraint_violation OR undefined_table THEN
     PERFORM @extschema@.shedlock__warn_of_history(SQLERRM);
 END
 $$;
@@ -3093,7 +3101,7 @@ BEGIN
             ended_at timestamptz,
             outcome text COLLATE "C",
             detail text COLLATE "C");
-        CREATE INDEX shedlock_history_name_ended_at_idx ON @extschema@.shedlock_history (name, ended_at);
+        CREATE INDEX ON @extschema@.shedlock_history (name, ended_at);
         ALTER TABLE @extschema@.shedlock_history REPLICA IDENTITY FULL, NO FORCE ROW LEVEL SECURITY;
         history := '@extschema@.shedlock_history';
         FOR privileged IN
@@ -3114,7 +3122,11 @@ BEGIN
                   HINT = 'Rename or drop it, and call shedlock_keep_history().';
     ELSIF NOT is_new AND @extschema@.shedlock__keeps_history() = shedlock__keep_history."on" THEN
         RETURN;
-    ELSIF shedlock__keep_history."on" AND NOT is_new THEN
+    END IF;
+    -- Waits for transactions that may know since before that no history is kept. Not earlier, because somebody may have
+    -- locked the history.
+    LOCK TABLE @extschema@.shedlock IN SHARE ROW EXCLUSIVE MODE;
+    IF shedlock__keep_history."on" AND NOT is_new THEN
         GRANT INSERT ON @extschema@.shedlock_history TO CURRENT_USER;
     END IF;
     INSERT INTO @extschema@.shedlock_history (name, holder, ended_at, outcome)
@@ -3131,7 +3143,6 @@ BEGIN
     @here@
     PERFORM @extschema@.shedlock__require_writable('shedlock_keep_history'::text);
     PERFORM @extschema@.shedlock__require(shedlock_keep_history."on" IS NOT NULL, 'on'::text, ''::text);
-    LOCK TABLE @extschema@.shedlock IN SHARE ROW EXCLUSIVE MODE; -- as in extension/keeping.hpp
     PERFORM @extschema@.shedlock__keep_history(shedlock_keep_history."on");
 END
 $$;
@@ -3163,12 +3174,12 @@ BEGIN
             USING MESSAGE = format('table %s cannot be the history: %s', '@extschema@.shedlock_history', fault),
                   HINT = 'Rename or drop it, and call shedlock_keep_history().';
     ELSIF names IS NULL THEN
-        RETURN QUERY SELECT h.name::text, h.token, h.tick, h.holder::text, h.acquired_at, h.ended_at, h.outcome::text, h.detail::text
+        RETURN QUERY SELECT h.name, h.token, h.tick, h.holder, h.acquired_at, h.ended_at, h.outcome, h.detail
                        FROM @extschema@.shedlock_history h WHERE since IS NULL OR h.ended_at >= since;
         RETURN;
     END IF;
     RETURN QUERY SELECT w.* FROM (SELECT DISTINCT u.n FROM unnest(names) u (n)) n, LATERAL (
-            SELECT h.name::text, h.token, h.tick, h.holder::text, h.acquired_at, h.ended_at, h.outcome::text, h.detail::text
+            SELECT h.name, h.token, h.tick, h.holder, h.acquired_at, h.ended_at, h.outcome, h.detail
               FROM @extschema@.shedlock_history h
              WHERE h.name = n.n COLLATE "C" AND h.ended_at >= COALESCE(since, '-infinity')
              ORDER BY h.ended_at DESC LIMIT latest) w;

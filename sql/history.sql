@@ -205,6 +205,10 @@ CALL try('CREATE RULE r AS ON INSERT TO shedlock_history DO ALSO SELECT 1');
 CALL try('ALTER TABLE shedlock_history ADD CHECK (false) NOT VALID');
 CALL try('ALTER TABLE shedlock_history DROP COLUMN detail');
 CALL try('ALTER TABLE shedlock_history ALTER COLUMN holder TYPE varchar');
+CALL try('ALTER TABLE shedlock_history ALTER COLUMN name TYPE varchar(1) USING left(name, 1)');
+CALL try('ALTER TABLE shedlock_history ALTER COLUMN ended_at TYPE timestamp');
+CALL try('ALTER TABLE shedlock_history ALTER COLUMN tick TYPE timestamptz(0)');
+CALL try('CREATE DOMAIN pg_temp.full AS text NOT NULL; ALTER TABLE shedlock_history ADD COLUMN n pg_temp.full DEFAULT 1');
 CALL try('ALTER TABLE shedlock_history ADD COLUMN n int DEFAULT 1 NOT NULL');
 CALL try('ALTER TABLE shedlock_history ADD COLUMN n int GENERATED ALWAYS AS (1) STORED');
 CALL try('CREATE UNIQUE INDEX i ON shedlock_history (detail)');
@@ -212,6 +216,7 @@ CALL try('CREATE INDEX i ON shedlock_history (lower(detail))');
 CALL try('CREATE INDEX i ON shedlock_history (detail) WHERE detail IS NOT NULL');
 CALL try('CREATE INDEX i ON shedlock_history USING brin (ended_at)');
 CALL try('DROP INDEX shedlock_history_name_ended_at_idx');
+CALL try('GRANT TRIGGER ON shedlock_history TO regress_shedlock_stranger');
 CALL try('ALTER TABLE shedlock_history RENAME TO other; CREATE VIEW shedlock_history AS SELECT * FROM other');
 BEGIN;
 ALTER TABLE shedlock_history RENAME TO other;
@@ -237,8 +242,11 @@ SELECT shedlock_acquire('a', '1 min'), shedlock_release('a');
 SELECT shedlock_keep_history(false);
 SELECT * FROM shedlock_history();
 \set VERBOSITY terse
--- Dropped, and made anew.
-DROP TABLE shedlock_history;
+-- Renamed, and made anew; dropped.
+ALTER TABLE shedlock_history RENAME TO old_history;
+SELECT shedlock_keep_history();
+SELECT outcome FROM shedlock_history();
+DROP TABLE shedlock_history, old_history;
 SELECT shedlock_acquire('a', '1 min'), shedlock_release('a');
 SELECT severity FROM shedlock_doctor() WHERE finding ~ 'recorded';
 
