@@ -137,8 +137,8 @@ const char *open_and_inspect(Oid found, const row_finder &locks, LOCKMODE mode, 
 {
     if (owner_of(found) != locks.owner())
         return foreign_owner;
-    history = relation_open(found, mode);
-    return find_fault(history, locks.owner(), shape);
+    history = try_relation_open(found, mode);
+    return history ? find_fault(history, locks.owner(), shape) : "it has just been dropped";
 }
 
 Datum timestamp_of(instant t)
@@ -286,7 +286,7 @@ void history_table::add(const std::optional<ending_run> &run, endings how, insta
     values[columns::acquired_at] = timestamp_of(run->token);
     values[columns::ended_at] = timestamp_of(end_of(*run, how, now));
     values[columns::outcome] = CStringGetTextDatum(names_of_endings[static_cast<int>(how)]);
-    values[columns::detail] = shortened(detail);
+    values[columns::detail] = detail.empty() ? Datum{0} : shortened(detail);
     nulls[columns::detail] = detail.empty();
     insert(values, nulls);
 }
