@@ -14,7 +14,7 @@ constexpr int longest_detail = 1000; // characters
 
 using columns = history_shape::columns;
 
-// What this backend knows: the table beside that lock table, and whether a history is kept in it.
+// What this backend knows: the table in the schema of that lock table, and whether a history is kept in it.
 struct remembered_history {
     bool is_valid;
     bool has_changed; // since the last search began

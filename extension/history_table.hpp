@@ -1,5 +1,5 @@
-// shedlock_history, the table beside the lock table that gets a row for every run of ours that has ended, in the
-// transaction that ends it. Whether one is kept is a matter of the database (keeping.hpp). It is written through heap
+// shedlock_history, the table in the schema of the lock table that gets a row for every run of ours, written by the
+// transaction that ends the run. An administrator decides whether one is kept (keeping.hpp). It is written through heap
 // and index, so no code of others runs; a table that would need more than that is not written.
 #pragma once
 
@@ -50,7 +50,7 @@ public:
 
     void put_rows(const history_request &request, ReturnSetInfo *result) const;
 
-    // The table of that name beside the lock table, whatever it is and whoever it belongs to. Invalid: there is none.
+    // The table of that name in the lock table's schema, whatever it is and whoever owns it. Invalid: there is none.
     static Oid find(Oid locks);
 
     // Whether its owner may INSERT into it, which means that a history is kept.

@@ -3812,7 +3812,7 @@ BEGIN
          'it was released.'),
         ('shedlock_keep_history',
          'From now on each run of ours that ends is recorded, in the transaction that ends it, in the table '
-         'shedlock_history beside the lock table; with false, not any more. The table is created if there is none, and '
+         'shedlock_history in the schema of the lock table; with false, not any more. The table is created if there is none, and '
          'kept. An empty name with outcome on or off says when this function was called. Waits for transactions that '
          'have written the lock table, and others wait for it. SQLSTATE 55000 if a table of that name cannot be the '
          'history.'),

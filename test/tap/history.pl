@@ -63,7 +63,7 @@ is(sql('portable', ran('taken over') . "; $runs"), 'before done, taken over done
 # The functions in another schema; then both tables.
 sql('extension', 'CREATE SCHEMA elsewhere; ALTER EXTENSION shedlock SET SCHEMA elsewhere');
 is(sql('extension', 'SET search_path = elsewhere; ' . ran('moved') . "; $runs"), 'before done, moved done',
-	'the history is beside the table, wherever the functions are');
+	'the history is in the schema of the table, wherever the functions are');
 sql('extension', 'ALTER TABLE jobs.shedlock SET SCHEMA elsewhere');
 like(($node->psql('extension', 'SET search_path = elsewhere; ' . ran('x') . "; $runs"))[2], qr/there is no history/,
 	'... and stays behind when only that table is moved');
