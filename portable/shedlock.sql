@@ -2551,13 +2551,6 @@ BEGIN
 END
 $$;
 
-CREATE OR REPLACE FUNCTION shedlock__history_fault(history regclass) RETURNS text
-    LANGUAGE plpgsql AS $$
-BEGIN
-    RETURN @history_fault@;
-END
-$$;
-
 CREATE OR REPLACE FUNCTION shedlock__complain(complaint text, remedy text) RETURNS regclass
     LANGUAGE plpgsql AS $$
 BEGIN
@@ -3115,7 +3108,7 @@ BEGIN
                 USING HINT = 'Create the table on the subscribers, too: their subscription fails without it.';
         END IF;
     END IF;
-    fault := @extschema@.shedlock__history_fault(history);
+    fault := @history_fault@;
     IF fault IS NOT NULL THEN
         RAISE object_not_in_prerequisite_state
             USING MESSAGE = format('table %s cannot be the history: %s', '@extschema@.shedlock_history', fault),
