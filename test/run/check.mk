@@ -81,8 +81,8 @@ faults: | programs
 	$(part) 'random histories, faults (PostgreSQL::Test)' \
 	  test/run/prove $(filter-out %/memory.pl,$(wildcard test/reliability/*.pl test/reliability/*/*.pl))
 portable_faults: | programs
-	$(part) 'histories, crashes, effects, completions and the fuzzer on the portable edition' env SHEDLOCK_EDITION=portable \
-	  test/run/prove $(addprefix test/reliability/,histories/histories.pl faults/crashes.pl faults/effects.pl faults/completions.pl fuzz/fuzz.pl)
+	$(part) 'histories, crashes, effects and completions on the portable edition' env SHEDLOCK_EDITION=portable \
+	  test/run/prove $(addprefix test/reliability/,histories/histories.pl faults/crashes.pl faults/effects.pl faults/completions.pl)
 pairs: | programs
 	$(part) 'pairs of calls, one of them stopped at each pause point' test/pairs/check
 planted: | programs

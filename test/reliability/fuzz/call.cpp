@@ -5,96 +5,222 @@
 
 namespace {
 
-constexpr signature signatures[functions] = {
-    {"shedlock_acquire", "nmlwtrse", true}, {"shedlock_acquire_token", "nmlwtrsxe", true},
-    {"shedlock_extend", "nml", true},       {"shedlock_extend_token", "nkml", true},
-    {"shedlock_release", "ndx", true},      {"shedlock_release_token", "nkd", true},
-    {"shedlock_guard", "n", false},         {"shedlock_guard_token", "nk", false},
-    {"shedlock_complete", "n", true},       {"shedlock_complete_token", "nk", true},
-    {"shedlock_run", "nxmlwtrs", false},    {"shedlock_pause", "nxw", false},
-    {"shedlock_resume", "n", false},        {"shedlock_force_release", "n", false},
+struct function {
+    std::string_view name;
+    std::vector<std::string_view> arguments; // some depend on those before them
+    bool takes_list = false;
 };
 
-constexpr command commands[] = {
-    {"SELECT 1", nullptr},
-    {"SELECT 1; SELECT 'a''b;c'", nullptr},
-    {"DO $$ BEGIN COMMIT; END $$", nullptr, "2D000"},
-    {"SELECT 1/0", "22012"},
-    {"DO $$ BEGIN PERFORM 1/0; END $$", "22012"},
-    {"DO $$ BEGIN RAISE SQLSTATE 'SL001'; END $$", "SL001"},
-    {"SELEKT", "42601"},
-    {"'", "42601"},
-    {"SELECT %s %n", "42601"},
-    {"COMMIT", "2D000", "0A000"},
-    {"COPY (SELECT 1) TO STDOUT", "0A000"},
-    {"SELECT * FROM no_such_table", "42P01"},
-    {"", "22023"},
-    {" \n\t", "22023"},
+// The first ones are called more often.
+const std::vector<function> functions = {
+    {"acquire", {"name", "tick", "at_most", "at_least", "wait", "retry", "start_within", "ends_with_session"}, true},
+    {"acquire_token",
+     {"name", "tick", "at_most", "at_least", "wait", "retry", "start_within", "holder", "ends_with_session"},
+     true},
+    {"extend", {"name", "at_most", "at_least"}, true},
+    {"extend_token", {"name", "token", "at_most", "at_least", "nowait"}, true},
+    {"release", {"name", "done", "detail"}, true},
+    {"release_token", {"name", "token", "done", "nowait", "detail"}, true},
+    {"complete", {"name"}, true},
+    {"complete_token", {"name", "token"}, true},
+    {"guard", {"name"}},
+    {"guard_token", {"name", "token"}},
+    {"run", {"name", "tick", "command", "at_most", "at_least", "wait", "retry", "start_within"}},
+    {"pause", {"name", "reason", "wait"}},
+    {"resume", {"name"}},
+    {"force_release", {"name"}},
+    {"forget", {"name"}},
+    {"not_due", {"name", "tick", "retry", "start_within"}},
+    {"session_alive", {"session"}},
+};
+constexpr std::size_t called_often = 8;
+
+constexpr std::string_view commands[] = {
+    "SELECT 1",
+    "SELECT 1; SELECT 'a''b;c'",
+    "SELECT pass_time(1000000)",
+    "SELECT pass_time(1000000); SELECT 1/0",
+    "SELECT pass_time(86400000000)",
+    "SELECT 1/0",
+    "DO $$ BEGIN PERFORM 1/0; END $$",
+    "DO $$ BEGIN RAISE SQLSTATE 'SL001'; END $$",
+    "SELEKT",
+    "'",
+    "SELECT %s %n",
+    "SELECT * FROM no_such_table",
+    "",
+    " \n\t",
 };
 
-std::string any_blank(random_numbers &random)
+constexpr unsigned boolean = 16, int8 = 20, text = 25, texts = 1009, timestamptz = 1184, time_span = 1186; // OIDs
+
+struct interval {
+    std::int64_t microseconds;
+    std::int32_t days = 0, months = 0;
+};
+
+template <typename T> std::string big_endian(T number)
 {
-    return {" \t\n\v\f\r"[random.between(0, 5)]};
+    std::string result(sizeof(T), '\0');
+    for (std::size_t i = 0; i < sizeof(T); i++)
+        result[i] = static_cast<char>(static_cast<std::uint64_t>(number) >> (8 * (sizeof(T) - 1 - i)));
+    return result;
 }
 
-std::string any_name(random_numbers &random, const knowledge &about)
+// Wraps around: rows are edited by hand.
+std::int64_t next_to(std::int64_t number, std::int64_t by)
 {
-    switch (random.between(1, 40)) {
+    return static_cast<std::int64_t>(static_cast<std::uint64_t>(number) + static_cast<std::uint64_t>(by));
+}
+
+std::int64_t token_of(moment locked_at)
+{
+    return next_to(locked_at, epoch_difference);
+}
+
+value null(unsigned type)
+{
+    return {type, std::nullopt, "NULL"};
+}
+
+value number(unsigned type, std::optional<std::int64_t> given)
+{
+    return given ? value{type, big_endian(*given), std::to_string(*given)} : null(type);
+}
+
+// Chooses the arguments of one call.
+class chooser {
+public:
+    chooser(random_numbers &random, const knowledge &about) : random_(random), about_(about) {}
+    call choose();
+
+private:
+    value choose(std::string_view argument);
+    std::string any_name();
+    value name();
+    value list();
+    value any_interval(interval usual);
+    value at_most();
+    value wait();
+    value start_within();
+    std::optional<moment> near(std::optional<moment>);
+    std::optional<moment> tick();
+    std::optional<std::int64_t> token();
+    value mostly(bool usual);
+    std::optional<std::string> free_text();
+    [[nodiscard]] const row *first_row() const;
+    [[nodiscard]] bool is_surely_free() const;
+
+    random_numbers &random_;
+    const knowledge &about_;
+    call made_;
+    bool takes_list_ = false;
+    std::optional<moment> tick_;
+};
+
+call chooser::choose()
+{
+    const auto last = random_.one_in(3) ? functions.size() - 1 : called_often - 1;
+    const auto &chosen = functions[static_cast<std::size_t>(random_.between(0, static_cast<std::int64_t>(last)))];
+    made_.function = chosen.name;
+    takes_list_ = chosen.takes_list;
+    for (const auto argument : chosen.arguments)
+        made_.arguments.emplace_back(argument, choose(argument));
+    return std::move(made_);
+}
+
+value chooser::choose(std::string_view argument)
+{
+    if (argument == "name")
+        return takes_list_ && random_.one_in(3) ? list() : name();
+    if (argument == "tick")
+        return number(timestamptz, tick_ = tick());
+    if (argument == "token")
+        return number(int8, token());
+    if (argument == "at_most")
+        return at_most();
+    if (argument == "at_least")
+        return any_interval({random_.one_in(4) ? random_.between(0, 1000) : 0});
+    if (argument == "wait")
+        return wait();
+    if (argument == "start_within")
+        return start_within();
+    if (argument == "retry")
+        return mostly(tick_ || random_.one_in(20));
+    if (argument == "done")
+        return mostly(true);
+    if (argument == "nowait" || argument == "ends_with_session")
+        return mostly(false);
+    if (argument == "session")
+        return text_value(near_session(random_, about_));
+    if (argument == "command")
+        return text_value(random_.one_in(50) ? std::nullopt : std::optional<std::string>{random_.any_of(commands)});
+    return text_value(free_text());
+}
+
+std::string chooser::any_name()
+{
+    const auto any_blank = [&] { return std::string{" \t\n\v\f\r"[random_.between(0, 5)]}; };
+    const auto length = [&](std::size_t characters) { return of_length(random_, about_.encoding, characters); };
+    switch (random_.between(1, 40)) {
     case 1:
     case 2:
-        return any_bytes(random);
+        return any_bytes(random_);
     case 3:
-        return nasty_text(random) + any_bytes(random);
+        return nasty_text(random_) + any_bytes(random_);
     case 4:
-        return of_length(random, about.of_database,
-                         about.name_limit + static_cast<std::size_t>(random.between(0, 2)) - 1);
+        return length(about_.name_limit + static_cast<std::size_t>(random_.between(0, 2)) - 1);
     case 5:
-        return of_length(random, about.of_database,
-                         static_cast<std::size_t>(random.between(0, 2) ? random.between(0, 300) : 20'000));
+        return length(static_cast<std::size_t>(random_.between(0, 2) ? random_.between(0, 300) : 20'000));
     case 6:
     case 7: // would be another name's lock if blanks did not count
-        return any_blank(random) + random.any_of(about.names);
+        return any_blank() + random_.any_of(about_.names);
     case 8:
     case 9:
-        return random.any_of(about.names) + any_blank(random);
+        return random_.any_of(about_.names) + any_blank();
     case 10:
         return "";
     case 11: // any name in the table, even one that was inserted by hand
     case 12:
-        if (about.known.empty())
+        if (about_.known.empty())
             return "";
-        return std::next(about.known.begin(), random.between(0, static_cast<std::int64_t>(about.known.size()) - 1))
+        return std::next(about_.known.begin(), random_.between(0, static_cast<std::int64_t>(about_.known.size()) - 1))
             ->first;
     default:
-        return random.any_of(about.names);
+        return random_.any_of(about_.names);
     }
 }
 
-void choose_names(random_numbers &random, const knowledge &about, call &made)
+value chooser::name()
 {
-    made.is_array = signature_of(made.what).takes_arrays && random.one_in(3);
-    made.name_is_null = random.one_in(100);
-    if (!made.is_array) {
-        made.names.emplace_back(any_name(random, about));
-        return;
+    if (random_.one_in(100))
+        return null(text);
+    made_.names.push_back(any_name());
+    return text_value(made_.names.front());
+}
+
+// Mostly valid lists, because otherwise the many kinds of errors would hide each other.
+value chooser::list()
+{
+    if (random_.one_in(100))
+        return null(texts);
+    std::vector<std::optional<std::string>> names;
+    for (auto count = random_.one_in(50) ? 0 : random_.one_in(500) ? 300 : random_.between(1, 4); count > 0; count--)
+        names.emplace_back(random_.any_of(about_.names));
+    if (!random_.one_in(10)) { // without duplicates
+        std::sort(names.begin(), names.end());
+        names.erase(std::unique(names.begin(), names.end()), names.end());
     }
-    // Mostly valid arrays, because otherwise the many kinds of errors would hide each other.
-    std::int64_t count = random.one_in(50) ? 0 : random.one_in(500) ? 300 : random.between(1, 4);
-    while (count-- > 0)
-        made.names.emplace_back(random.any_of(about.names));
-    if (!random.one_in(10)) { // without duplicates
-        std::sort(made.names.begin(), made.names.end());
-        made.names.erase(std::unique(made.names.begin(), made.names.end()), made.names.end());
-    }
-    if (!made.names.empty() && random.one_in(10))
-        made.names.back() = any_name(random, about);
-    if (!made.names.empty() && random.one_in(50))
-        made.names.front() = std::nullopt;
-    if (random.one_in(30))
-        made.dimensions = static_cast<std::int32_t>(random.between(0, 7));
-    if (random.one_in(5))
-        made.lower_bound =
-            random.any_of(std::vector<std::int32_t>{INT32_MIN, INT32_MAX, INT32_MAX - 1, -10, -1, 0, 2, 7});
+    if (!names.empty() && random_.one_in(10))
+        names.back() = any_name();
+    if (!names.empty() && random_.one_in(50))
+        names.front() = std::nullopt;
+    for (const auto &one : names)
+        if (one)
+            made_.names.push_back(*one);
+    static constexpr std::int32_t bounds[] = {INT32_MIN, INT32_MAX, INT32_MAX - 1, -10, -1, 0, 2, 7};
+    return text_array(names, random_.one_in(30) ? static_cast<std::int32_t>(random_.between(0, 7)) : 1,
+                      random_.one_in(5) ? random_.any_of(bounds) : 1);
 }
 
 interval odd_interval(random_numbers &random)
@@ -144,136 +270,148 @@ interval odd_interval(random_numbers &random)
     return random.any_of(list);
 }
 
-std::optional<interval> any_interval(random_numbers &random, interval usual)
+value chooser::any_interval(interval usual)
 {
-    if (random.one_in(60))
-        return std::nullopt;
-    return random.one_in(12) ? odd_interval(random) : usual;
+    if (random_.one_in(60))
+        return null(time_span);
+    const auto [microseconds, days, months] = random_.one_in(12) ? odd_interval(random_) : usual;
+    return {time_span, big_endian(microseconds) + big_endian(days) + big_endian(months),
+            std::to_string(months) + " mons " + std::to_string(days) + " days " + std::to_string(microseconds) + " us"};
 }
 
-interval usual_at_most(random_numbers &random)
+value chooser::at_most()
 {
-    static constexpr interval list[] = {{1000, 0, 0},         {20'000, 0, 0}, {60 * second, 0, 0},
-                                        {600 * second, 0, 0}, {0, 1, 0},      {0, 0, 1}};
-    return random.any_of(list);
+    static constexpr interval usual[] = {{1000}, {20'000}, {60 * second}, {600 * second}, {0, 1}, {0, 0, 1}};
+    return any_interval(random_.any_of(usual));
 }
 
-bool is_surely_free(const knowledge &about, const call &made)
+bool chooser::is_surely_free() const
 {
-    return std::all_of(made.names.begin(), made.names.end(), [&](const auto &name) {
-        const auto found = name ? about.known.find(*name) : about.known.end();
-        return found == about.known.end() || found->second.lock_until <= about.now;
+    return std::all_of(made_.names.begin(), made_.names.end(), [&](const auto &name) {
+        const auto found = about_.known.find(name);
+        return found == about_.known.end() || found->second.lock_until <= about_.now;
     });
 }
 
-// A long wait only if none is needed; other waits are errors, or very short.
-std::optional<interval> any_wait(random_numbers &random, const knowledge &about, const call &made)
+// The clock stands still, so a wait would never end.
+value chooser::wait()
 {
-    const auto usual = random.one_in(8) ? interval{random.between(1, 2000), 0, 0} : interval{0, 0, 0};
-    if (random.one_in(100) && is_surely_free(about, made) && !made.tick)
-        return interval{0, 0, 1};
-    const auto chosen = any_interval(random, usual);
-    const bool may_be_long = chosen && (chosen->months > 0 || chosen->days > 0 || chosen->microseconds > 2000);
-    return may_be_long ? usual : chosen;
+    static constexpr interval refused[] = {{-1}, {0, -1}, {INT64_MIN}, {0, 0, -1}};
+    if (is_surely_free() && !tick_)
+        return any_interval({random_.one_in(50) ? 60 * second : 0});
+    const auto [microseconds, days, months] = random_.one_in(50) ? random_.any_of(refused) : interval{0};
+    return {time_span, big_endian(microseconds) + big_endian(days) + big_endian(months), "none"};
 }
 
 // Mostly none; with a tick, often about as long as that is ago.
-std::optional<interval> any_start_within(random_numbers &random, const knowledge &about, const call &made)
+value chooser::start_within()
 {
-    if (!random.one_in(made.tick ? 3 : 50))
+    if (!random_.one_in(tick_ ? 3 : 50))
+        return null(time_span);
+    const auto age = tick_ && *tick_ > 0 && *tick_ < about_.now ? about_.now - *tick_ : second;
+    const auto off = random_.one_in(2) ? random_.between(-1, 1) : random_.between(-second, second);
+    return any_interval({std::max<std::int64_t>(age + off, 1)});
+}
+
+const row *chooser::first_row() const
+{
+    const auto found = made_.names.empty() ? about_.known.end() : about_.known.find(made_.names.front());
+    return found == about_.known.end() ? nullptr : &found->second;
+}
+
+std::optional<moment> chooser::near(std::optional<moment> t)
+{
+    const bool is_finite = t && *t != infinity && *t != minus_infinity;
+    return is_finite && random_.one_in(3) ? *t + random_.between(-1, 1) : t.value_or(about_.now);
+}
+
+std::optional<moment> chooser::tick()
+{
+    if (!random_.one_in(4))
         return std::nullopt;
-    const auto age = made.tick && *made.tick > 0 && *made.tick < about.now ? about.now - *made.tick : second;
-    return any_interval(random, {std::max<std::int64_t>(age + random.between(-second, second), 1), 0, 0});
-}
-
-rows::const_iterator found_row(const knowledge &about, const call &made)
-{
-    return made.names.empty() || !made.names.front() ? about.known.end() : about.known.find(*made.names.front());
-}
-
-moment near(random_numbers &random, moment t)
-{
-    const bool is_finite = t != infinity && t != minus_infinity;
-    return is_finite && random.one_in(3) ? t + random.between(-1, 1) : t;
-}
-
-std::optional<moment> any_tick(random_numbers &random, const knowledge &about, const call &made)
-{
-    if (!random.one_in(4))
-        return std::nullopt;
-    switch (random.between(1, 14)) {
+    const auto *const found = first_row();
+    switch (random_.between(1, 14)) {
     case 1:
         return infinity;
     case 2:
         return minus_infinity;
     case 3:
-        return random.between(INT64_MIN, INT64_MAX);
-    case 4:
-        return about.now + random.between(50, 70) * second;
+        return random_.between(INT64_MIN, INT64_MAX);
+    case 4: // up to a minute ahead is accepted
+        return about_.now + 60 * second +
+               (random_.one_in(2) ? random_.between(-1, 1) : random_.between(-second, second));
     case 5:
-        return about.now + random.between(0, 50 * second);
+        return about_.now + random_.between(0, 50 * second);
     case 6:
-        return about.now + (random.between(0, INT64_MAX / 2) >> random.between(0, 62));
-    case 7: // the tick is the row's locked_at
-        if (const auto found = found_row(about, made); found != about.known.end())
-            return found->second.locked_at;
-        return about.now;
-    case 8: // the last tick, or a microsecond before or after it
+        return about_.now + (random_.between(0, INT64_MAX / 2) >> random_.between(0, 62));
+    case 7:
+        return found ? found->locked_at : about_.now;
+    case 8:
     case 9:
-        if (const auto found = found_row(about, made); found != about.known.end() && found->second.last_tick)
-            return near(random, *found->second.last_tick);
-        return about.now;
+        return near(found ? found->last_tick : std::nullopt);
     case 10:
-        if (const auto found = found_row(about, made); found != about.known.end() && found->second.last_done_tick)
-            return near(random, *found->second.last_done_tick);
-        return about.now;
+        return near(found ? found->last_done_tick : std::nullopt);
     default:
-        return about.now - (random.between(0, 100'000'000'000'000'000) >> random.between(0, 56));
+        return about_.now - (random_.between(0, 100'000'000'000'000'000) >> random_.between(0, 56));
     }
 }
 
-std::optional<bool> mostly(random_numbers &random, bool usual)
+value chooser::mostly(bool usual)
 {
-    if (random.one_in(60))
-        return std::nullopt;
-    return random.one_in(4) ? !usual : usual;
+    if (random_.one_in(60))
+        return null(boolean);
+    const bool chosen = random_.one_in(4) != usual;
+    return {boolean, std::string(1, static_cast<char>(chosen)), chosen ? "true" : "false"};
 }
 
-std::optional<std::int64_t> any_token(random_numbers &random, const knowledge &about, const call &made)
+std::optional<std::int64_t> chooser::token()
 {
-    const auto found = found_row(about, made);
-    switch (random.between(1, 22)) {
+    static constexpr std::int64_t odd[] = {INT64_MIN + 1, -1, 0, 1, INT64_MAX - 1, INT64_MAX};
+    const auto *const found = first_row();
+    switch (random_.between(1, 22)) {
     case 1:
         return std::nullopt;
-    case 21: // possibly that of an earlier acquisition that is known to be done
-    case 22:
-        if (found != about.known.end() && found->second.last_done_tick)
-            return static_cast<std::int64_t>(static_cast<std::uint64_t>(*found->second.last_done_tick) +
-                                             static_cast<std::uint64_t>(epoch_difference));
-        return 0;
     case 2:
-        return random.any_of(std::vector<std::int64_t>{INT64_MIN, INT64_MIN + 1, -1, 0, 1, INT64_MAX - 1, INT64_MAX});
+        return random_.any_of(odd);
     case 3:
-        return random.between(INT64_MIN, INT64_MAX) >> random.between(0, 63);
+        return random_.between(INT64_MIN, INT64_MAX) >> random_.between(0, 63);
     case 4:
     case 5: // the one in locked_by, which may differ if the row was edited
-        if (found != about.known.end())
-            return std::atoll(found->second.locked_by.substr(found->second.locked_by.rfind('#') + 1).c_str());
-        return 0;
+        return found ? std::atoll(found->locked_by.substr(found->locked_by.rfind('#') + 1).c_str()) : 0;
+    case 6:
+    case 7: // possibly that of an earlier acquisition that is known to be done
+        return found && found->last_done_tick ? token_of(*found->last_done_tick) : 0;
     default:
-        // May overflow if the row was edited by hand.
-        return static_cast<std::int64_t>(
-            static_cast<std::uint64_t>(found == about.known.end() ? about.now : found->second.locked_at) +
-            static_cast<std::uint64_t>(epoch_difference + (random.one_in(10) ? random.between(-1, 1) : 0)));
+        return next_to(token_of(found ? found->locked_at : about_.now),
+                       random_.one_in(10) ? random_.between(-1, 1) : 0);
+    }
+}
+
+std::optional<std::string> chooser::free_text()
+{
+    switch (random_.between(1, 11)) {
+    case 1:
+    case 2:
+        return std::nullopt;
+    case 3:
+    case 4:
+        return near_ours(random_, about_, first_row());
+    case 5:
+        return any_bytes(random_);
+    case 6:
+        return of_length(random_, about_.encoding, static_cast<std::size_t>(random_.between(200, 300)));
+    case 7:
+        return "";
+    default:
+        return nasty_text(random_);
     }
 }
 
 // The row's own number, or one that nearly matches.
 std::string number_near(random_numbers &random, const row *of)
 {
-    const auto token =
-        of ? static_cast<std::uint64_t>(of->locked_at) + static_cast<std::uint64_t>(epoch_difference) : std::uint64_t{};
-    const auto number = std::to_string(static_cast<std::int64_t>(token));
+    const auto token = of ? token_of(of->locked_at) : 0;
+    const auto number = std::to_string(token);
     switch (random.between(1, 36)) {
     case 1:
         return "0" + number;
@@ -288,7 +426,7 @@ std::string number_near(random_numbers &random, const row *of)
     case 6:
         return number + "0";
     case 7:
-        return std::to_string(static_cast<std::int64_t>(token + 1));
+        return std::to_string(next_to(token, 1));
     case 8:
         return "";
     case 9:
@@ -304,45 +442,36 @@ std::string number_near(random_numbers &random, const row *of)
     }
 }
 
-std::optional<std::string> any_text(random_numbers &random, const knowledge &about, const call &made)
-{
-    if (random.one_in(made.what == function::run ? 50 : 4))
-        return std::nullopt;
-    if (made.what == function::run)
-        return any_command(random).sql;
-    const auto found = found_row(about, made);
-    switch (random.between(1, 8)) {
-    case 7:
-    case 8:
-        return near_ours(random, about, found == about.known.end() ? nullptr : &found->second);
-    case 1:
-        return any_bytes(random);
-    case 2:
-        return of_length(random, about.of_database, static_cast<std::size_t>(random.between(200, 300)));
-    case 3:
-        return "";
-    default:
-        return nasty_text(random);
-    }
-}
-
 } // namespace
 
-const signature &signature_of(function what)
+value text_value(const std::optional<std::string> &given)
 {
-    return signatures[static_cast<int>(what)];
+    return given ? value{text, given, '"' + printable(*given) + '"'} : null(text);
 }
 
-const command &any_command(random_numbers &random)
+// The format of array_send.
+value text_array(const std::vector<std::optional<std::string>> &elements, std::int32_t dimensions,
+                 std::int32_t lower_bound)
 {
-    return random.any_of(commands);
+    auto bytes = big_endian(dimensions) + big_endian(std::int32_t{1}) + big_endian(static_cast<std::int32_t>(text));
+    auto shown = "[" + std::to_string(dimensions) + " dimensions from " + std::to_string(lower_bound) + "]{";
+    for (std::int32_t i = 0; i < dimensions; i++)
+        bytes += big_endian(i == 0 ? static_cast<std::int32_t>(elements.size()) : 1) + big_endian(lower_bound);
+    for (const auto &element : elements) {
+        shown += text_value(element).shown + ",";
+        if (dimensions > 0)
+            bytes += element ? big_endian(static_cast<std::int32_t>(element->size())) + *element
+                             : big_endian(std::int32_t{-1});
+    }
+    return {texts, bytes, shown + "}"};
 }
 
-const char *sqlstate_of_command(const std::string &sql, bool is_portable)
+std::string to_text(const call &made)
 {
-    const auto *const found =
-        std::find_if(std::begin(commands), std::end(commands), [&](const command &c) { return sql == c.sql; });
-    return is_portable && found->on_portable ? found->on_portable : found->sqlstate;
+    std::string result{made.function};
+    for (const auto &[name, value] : made.arguments)
+        result += " " + std::string{name} + " " + value.shown;
+    return result;
 }
 
 std::string near_session(random_numbers &random, const knowledge &about)
@@ -410,21 +539,5 @@ std::string near_ours(random_numbers &random, const knowledge &about, const row 
 
 call random_call(random_numbers &random, const knowledge &about)
 {
-    static constexpr function often[] = {function::acquire,      function::acquire_token, function::extend,
-                                         function::extend_token, function::release,       function::release_token,
-                                         function::complete,     function::complete_token};
-    call made{random.one_in(3) ? static_cast<function>(random.between(0, functions - 1)) : random.any_of(often)};
-    choose_names(random, about, made);
-    made.at_most = any_interval(random, usual_at_most(random));
-    made.at_least =
-        any_interval(random, random.one_in(4) ? interval{random.between(0, 1000), 0, 0} : interval{0, 0, 0});
-    made.tick = any_tick(random, about, made);
-    made.retry = made.tick || random.one_in(20) ? mostly(random, true) : false;
-    made.start_within = any_start_within(random, about, made);
-    made.done = mostly(random, true);
-    made.ends_with_session = mostly(random, false);
-    made.wait = any_wait(random, about, made);
-    made.token = any_token(random, about, made);
-    made.text = any_text(random, about, made);
-    return made;
+    return chooser{random, about}.choose();
 }

@@ -24,69 +24,25 @@ struct row {
 };
 using rows = std::map<std::string, row>;
 
-struct interval {
-    std::int64_t microseconds;
-    std::int32_t days;
-    std::int32_t months;
+struct value {
+    unsigned type; // its OID
+    std::optional<std::string> bytes;
+    std::string shown;
 };
-
-enum class function {
-    acquire,
-    acquire_token,
-    extend,
-    extend_token,
-    release,
-    release_token,
-    guard,
-    guard_token,
-    complete,
-    complete_token,
-    run,
-    pause,
-    resume,
-    force_release,
-};
-inline constexpr int functions = 14;
-
-// Arguments by letter: n name, k token, m at_most, l at_least, w wait, t tick, r retry, s start_within, d done,
-// e ends_with_session, x holder, reason or command.
-struct signature {
-    const char *name;
-    std::string_view arguments;
-    bool takes_arrays;
-};
-const signature &signature_of(function);
+value text_value(const std::optional<std::string> &);
+value text_array(const std::vector<std::optional<std::string>> &, std::int32_t dimensions = 1,
+                 std::int32_t lower_bound = 1);
 
 struct call {
-    function what;
-    bool is_array = false;
-    bool name_is_null = false;
-    std::int32_t dimensions = 1; // of the array
-    std::int32_t lower_bound = 1;
-    std::vector<std::optional<std::string>> names{};
-    std::optional<interval> at_most{}, at_least{}, wait{}, start_within{};
-    std::optional<moment> tick{};
-    std::optional<bool> retry{}, done{}, ends_with_session{};
-    std::optional<std::int64_t> token{};
-    std::optional<std::string> text{};
+    std::string_view function;
+    std::vector<std::pair<std::string_view, value>> arguments{}; // by their names
+    std::vector<std::string> names{};                            // those in the arguments
 };
-
-std::string description(const call &);
-
-// A readable description of the row of that name, if there is one.
-std::string description(const rows &, const std::string &name);
-
-struct command {
-    const char *sql;
-    const char *sqlstate;              // null if it works
-    const char *on_portable = nullptr; // if it differs there
-};
-const command &any_command(random_numbers &);
-const char *sqlstate_of_command(const std::string &sql, bool is_portable);
+std::string to_text(const call &);
 
 // What a hostile or careless caller knows.
 struct knowledge {
-    encoding of_database;
+    std::string encoding;
     std::size_t name_limit;
     std::vector<std::string> names; // used again and again, so that locks are met in every state
     const rows &known;

@@ -1,7 +1,7 @@
 # Rows 30 to 33 and 62: random calls with hostile arguments, and rows edited by hand, in databases with four encodings.
-# The program fuzz decides for each call what it may answer and write. The server runs with every check that a stock
-# PostgreSQL has: freed memory is overwritten and checked, pages have checksums, a standby compares every page that it
-# replays with the primary's, and amcheck examines the tables afterwards.
+# The program fuzz makes each call of both editions, which must answer and write the same. The server runs with every
+# check that a stock PostgreSQL has: freed memory is overwritten and checked, pages have checksums, a standby compares
+# every page that it replays with the primary's, and amcheck examines the tables afterwards.
 use strict;
 use warnings;
 use JSON::PP;
@@ -16,7 +16,13 @@ my $seed = $ENV{FUZZ_SEED} // time;
 my $calls = often(3_500, 260_000);
 my @encodings = qw(UTF8 SQL_ASCII LATIN1 EUC_JP);
 
-my $checks = { LD_PRELOAD => 'libc_malloc_debug.so.0', MALLOC_CHECK_ => 3, MALLOC_PERTURB_ => 165 };
+$ENV{FUZZ_CLOCK} = PostgreSQL::Test::Utils::tempdir() . '/clock';
+open my $clock, '>', $ENV{FUZZ_CLOCK} or die;
+truncate $clock, 4_194_304 * 8; # a time for every process id that Linux allows; nearly all of the file is a hole
+close $clock;
+chmod 0666, $ENV{FUZZ_CLOCK};
+my $checks = { LD_PRELOAD => 'libc_malloc_debug.so.0 ' . program('server_clock.so'), MALLOC_CHECK_ => 3,
+	MALLOC_PERTURB_ => 165 };
 sub started
 {
 	my ($node) = @_;
@@ -26,7 +32,8 @@ sub started
 
 my $primary = PostgreSQL::Test::Cluster->new('primary');
 $primary->init(allows_streaming => 1, extra => ['--data-checksums']);
-configure($primary, (is_portable() ? '' : "shared_preload_libraries = 'shedlock'\n") . <<'CONF');
+configure($primary, <<'CONF');
+shared_preload_libraries = 'shedlock'
 log_statement = none
 max_connections = 40
 log_min_error_statement = panic
@@ -36,35 +43,33 @@ started($primary);
 my $standby = new_standby($primary, 'standby');
 $standby->start;
 
-# The portable edition's own parser of locked_by, which must agree with the oracle.
-my $portable = slurp_file('portable/shedlock.sql');
-my $parser = join "\n", 'CREATE SCHEMA portable;',
-	map { $portable =~ /^(CREATE OR REPLACE FUNCTION $_\(.*?\n?\$\$;)$/ms or die "no $_"; $1 }
-	qw(shedlock__number shedlock__token_of shedlock__origin);
-$parser =~ s/\@extschema\@/portable/g;
-$parser =~ s/FUNCTION shedlock/FUNCTION portable.shedlock/g;
-
 for my $encoding (@encodings)
 {
 	$primary->safe_psql('postgres',
 		"CREATE DATABASE fuzz_\L$encoding\E TEMPLATE template0 ENCODING '$encoding' LC_COLLATE 'C' LC_CTYPE 'C'");
-	# One database has a Java team's table, with short names, an additional column that is TOASTed, and updates that are
-	# not HOT.
-	$primary->safe_psql("fuzz_\L$encoding\E", <<'SQL') if $encoding eq 'LATIN1';
-CREATE TABLE shedlock (name varchar(64) PRIMARY KEY,
-    lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL, note text);
+	$primary->safe_psql("fuzz_\L$encoding\E", "CREATE SCHEMA extension; CREATE SCHEMA portable");
+	for my $edition (qw(extension portable))
+	{
+		# One database has a Java team's table, with short names, an additional column that is TOASTed, and updates that
+		# are not HOT.
+		my $java = 'lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL';
+		my $table = {
+			LATIN1 => <<"SQL",
+CREATE TABLE shedlock (name varchar(64) PRIMARY KEY, $java, note text);
 ALTER TABLE shedlock ALTER note SET STORAGE EXTERNAL;
-INSERT INTO shedlock SELECT 'noted ' || n, now(), now(), 'host', repeat('x', 1000 * n) FROM generate_series(1, 20) n;
+INSERT INTO shedlock SELECT 'noted ' || n, '2026-01-01', '2026-01-01', 'host', repeat('x', 1000 * n)
+  FROM generate_series(1, 20) n;
 CREATE INDEX ON shedlock (lock_until);
 SQL
-	# One has a table with names of any length.
-	$primary->safe_psql("fuzz_\L$encoding\E", <<'SQL') if $encoding eq 'EUC_JP';
-CREATE TABLE shedlock (name text PRIMARY KEY,
-    lock_until timestamp NOT NULL, locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL);
-SQL
-	$primary->safe_psql("fuzz_\L$encoding\E",
-		(is_portable() ? $portable : 'CREATE EXTENSION shedlock;')
-			. "SELECT shedlock_keep_history(); CREATE EXTENSION amcheck; $parser");
+			# One has a table with names of any length.
+			EUC_JP => "CREATE TABLE shedlock (name text PRIMARY KEY, $java);",
+		}->{$encoding} // '';
+		$primary->safe_psql("fuzz_\L$encoding\E", "SET search_path = $edition; $table"
+			. ($edition eq 'extension' ? 'CREATE EXTENSION shedlock SCHEMA extension;' : slurp_file('portable/shedlock.sql'))
+			. "SELECT $edition.shedlock_keep_history()");
+	}
+	$primary->safe_psql("fuzz_\L$encoding\E", "CREATE EXTENSION amcheck; CREATE FUNCTION pass_time(bigint) "
+		. "RETURNS boolean STRICT LANGUAGE c AS '" . program('server_clock.so') . "'");
 }
 my $started = $primary->safe_psql('postgres', 'SELECT pg_postmaster_start_time()');
 
@@ -90,13 +95,12 @@ my @imitated = ('Java', 'tokens', 'tokens that end with a session', 'sessions', 
 
 # A fuzzer that only causes errors, or never meets a held lock, has shown nothing.
 my @must_have_met = (
-	(map { "error $_" } qw(22001 22004 22008 22021 22023 2202E 54000 SL001), is_portable() ? () : '55000'),
+	(map { "error $_" } qw(22001 22004 22008 22021 22023 2202E 54000 SL001)),
 	'warning SL001', 'warning SL002', 'warning 01000', 'edits by hand', 'looks at all rows', 'the empty name accepted',
-	'names accepted that are too long',
-	(map { ("shedlock_$_ true", "shedlock_$_ false") }
-		qw(acquire extend extend_token release release_token force_release pause resume run)),
-	(map { "shedlock_acquire_token $_" } qw(token null)), 'shedlock_guard false', 'shedlock_guard_token false',
-	'shedlock_complete false', 'shedlock_complete_token false', map { "imitations of $_" } @imitated);
+	(map { ("$_ true", "$_ false") }
+		qw(acquire extend extend_token release release_token force_release pause resume run forget)),
+	'acquire_token token', 'acquire_token null', 'guard false', 'guard_token false', 'complete false',
+	'complete_token false', map { "imitations of $_" } @imitated);
 # A short run may miss some of these by chance, so they are required only in make torture.
 my @not_met = grep { !$count{$_} } @must_have_met;
 $ENV{TORTURE}
@@ -108,15 +112,15 @@ is($primary->safe_psql('postgres', 'SELECT pg_postmaster_start_time()'), $starte
 for my $encoding (@encodings)
 {
 	my $unsound = $primary->safe_psql("fuzz_\L$encoding\E", <<'SQL');
-SELECT msg FROM unnest('{shedlock,shedlock_history}'::regclass[]) t, verify_heapam(t);
+SELECT msg FROM unnest('{extension.shedlock,extension.shedlock_history}'::regclass[]) t, verify_heapam(t);
 SELECT bt_index_parent_check(indexrelid, true) FROM pg_index
- WHERE indrelid = ANY ('{shedlock,shedlock_history}'::regclass[]) AND bt_index_parent_check(indexrelid, true)::text <> '';
+ WHERE indrelid = ANY ('{extension.shedlock,extension.shedlock_history}'::regclass[]) AND bt_index_parent_check(indexrelid, true)::text <> '';
 SQL
 	is($unsound, '', "$encoding: amcheck finds the tables and their indexes sound");
 }
 $primary->wait_for_catchup($standby);
-is($standby->safe_psql('fuzz_utf8', 'SELECT count(*) FROM shedlock'),
-	$primary->safe_psql('fuzz_utf8', 'SELECT count(*) FROM shedlock'),
+is($standby->safe_psql('fuzz_utf8', 'SELECT count(*) FROM extension.shedlock'),
+	$primary->safe_psql('fuzz_utf8', 'SELECT count(*) FROM extension.shedlock'),
 	'the standby found every replayed page identical');
 
 # The tool shows each name exactly, in JSON that a parser accepts. In SQL_ASCII bytes have no meaning, but the JSON is
@@ -126,21 +130,21 @@ for my $encoding (@encodings)
 	my $as_bytes = $encoding eq 'SQL_ASCII' ? 'name::bytea' : "convert_to(name, 'UTF8')";
 	# The fuzzer does not use these names. It may leave rows whose token cannot grow; acquire fails with 55000 there.
 	$primary->safe_psql("fuzz_\L$encoding\E",
-		"SELECT shedlock_acquire_token('shown ' || n, '1 h', holder => E'a\"\\\\\\t' || n)
+		"SELECT extension.shedlock_acquire_token('shown ' || n, '1 h', holder => E'a\"\\\\\\t' || n)
 			FROM unnest(ARRAY[E'q\"\\\\\\t\\x01\\x7f', '''; DROP', '%s', '{\"a\":1}']) n");
 	$primary->safe_psql("fuzz_\L$encoding\E",
-		q{SELECT shedlock_acquire_token(convert_from('\xff80e9', 'SQL_ASCII'), '1 h')}) if $encoding eq 'SQL_ASCII';
+		q{SELECT extension.shedlock_acquire_token(convert_from('\xff80e9', 'SQL_ASCII'), '1 h')}) if $encoding eq 'SQL_ASCII';
 	# Some bytes of EUC_JP are not a character of Unicode: the server cannot send them to a client in UTF-8.
 	$primary->safe_psql("fuzz_\L$encoding\E", <<'SQL') if $encoding eq 'EUC_JP';
 DO $$
 DECLARE
     r record;
 BEGIN
-    FOR r IN SELECT name, locked_by FROM shedlock LOOP
+    FOR r IN SELECT name, locked_by FROM extension.shedlock LOOP
         BEGIN
             PERFORM convert_to(r.name || r.locked_by, 'UTF8');
         EXCEPTION WHEN untranslatable_character THEN
-            DELETE FROM shedlock WHERE name = r.name;
+            DELETE FROM extension.shedlock WHERE name = r.name;
         END;
     END LOOP;
 END $$;
@@ -155,7 +159,7 @@ SQL
 	my @names = $encoding eq 'SQL_ASCII' ? scalar @locks
 		: sort map { my $name = $_->{name}; utf8::encode($name); unpack('H*', $name) } @locks;
 	my $expected = $encoding eq 'SQL_ASCII' ? 'count(*)' : "encode($as_bytes, 'hex')";
-	is_deeply(\@names, [ sort split /\n/, $primary->safe_psql("fuzz_\L$encoding\E", "SELECT $expected FROM shedlock") ],
+	is_deeply(\@names, [ sort split /\n/, $primary->safe_psql("fuzz_\L$encoding\E", "SELECT $expected FROM extension.shedlock") ],
 		"$encoding: it has every lock");
 }
 
@@ -185,7 +189,6 @@ seen($_->[0], $_->[1], $_->[2]) for
 	'invalid bytes: 22021; the JSON of shedlock list parsed in UTF8, SQL_ASCII, LATIN1, EUC_JP' ],
   [ '32', $all, 'every interval was used exactly or refused: 22004, 22008, 22023' ],
   [ '62', eval { my $n = 0; $n += $count{"imitations of $_"} for @imitated; $n },
-	'the functions, the view, the trigger of shedlock_protect and the portable edition'
-		. ' took each row for the same kind' ],
+	'both editions, the view and the trigger of shedlock_protect took each row for the same kind' ],
   [ '33', $count{'edits by hand'}, 'functions and views worked, and no lock was granted whose row was held' ];
 done_testing();
