@@ -161,6 +161,8 @@ value chooser::choose(std::string_view argument)
 std::string chooser::any_name()
 {
     const auto any_blank = [&] { return std::string{" \t\n\v\f\r"[random_.between(0, 5)]}; };
+    if (!about_.its_moment.empty() && random_.one_in(2))
+        return about_.its_moment;
     const auto length = [&](std::size_t characters) { return of_length(random_, about_.encoding, characters); };
     switch (random_.between(1, 40)) {
     case 1:

@@ -45,6 +45,7 @@ struct knowledge {
     std::string encoding;
     std::size_t name_limit;
     std::vector<std::string> names; // used again and again, so that locks are met in every state
+    std::string its_moment;         // a name whose lease, for example, ends about now; or empty
     const rows &known;
     moment now;
     std::vector<std::string> sessions; // as locked_by has them, "/pid.start.server"

@@ -40,7 +40,8 @@ private:
     std::string encoding_;
     std::size_t name_limit_ = 0, longest_name_ = 0; // of a lock, and that fits into the table's column
     std::vector<std::string> names_;
-    rows known_; // the rows of both editions
+    std::string its_moment_; // a name, or empty
+    rows known_;             // the rows of both editions
     std::set<std::string> ever_extreme_;
     std::string last_call_;
     std::map<std::string, std::int64_t> counts_;
@@ -86,18 +87,27 @@ void fuzzer::set_clock(moment now)
             one->set_clock(now);
 }
 
-// Mostly a little; sometimes to the moment at which a row's lease or at_least ends; sometimes the clock steps back.
+// None, or a little, or until an instant at which a row's lease, at_least or tick makes a difference; the next call
+// probably is about that row. Sometimes the clock steps back.
 void fuzzer::pass_time()
 {
     constexpr std::int64_t year = 365 * 86'400 * second;
+    its_moment_.clear();
     if (random_.one_in(200))
         return set_clock(now_ - random_.between(0, 3600 * second));
-    if (random_.one_in(5) && !known_.empty()) {
-        const auto &row =
-            std::next(known_.begin(), random_.between(0, static_cast<std::int64_t>(known_.size()) - 1))->second;
-        const auto end = random_.one_in(2) ? row.lock_until : row.lock_at_least_until.value_or(0);
-        if (end > now_ && end < now_ + year / 10)
-            return set_clock(end + random_.between(-1, 1));
+    if (random_.one_in(3))
+        return;
+    if (random_.one_in(3)) {
+        const auto found = known_.find(random_.any_of(names_));
+        if (found == known_.end())
+            return;
+        const auto &row = found->second;
+        const auto instant = random_.any_of(std::vector<std::optional<moment>>{row.lock_until, row.lock_at_least_until,
+                                                                               row.last_tick, row.last_done_tick});
+        if (instant > now_ && instant < now_ + year / 10) {
+            its_moment_ = found->first;
+            return set_clock(*instant + random_.between(-1, 1));
+        }
     }
     set_clock(now_ + (random_.between(0, year / 100) >> random_.between(0, 38)));
 }
@@ -107,7 +117,7 @@ knowledge fuzzer::what_is_known() const
     std::vector<std::string> marks;
     for (const auto &one : sessions_)
         marks.push_back(one->mark());
-    return {encoding_, name_limit_, names_, known_, now_, marks};
+    return {encoding_, name_limit_, names_, its_moment_, known_, now_, marks};
 }
 
 void require(const std::string &wrong, const std::string &after)
