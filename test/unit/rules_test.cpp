@@ -202,6 +202,7 @@ TEST(ended_lease, keeps_at_least_when_the_session_of_a_run_is_gone)
     // Released before the session ended, and kept.
     EXPECT_EQ(ended({noon + 5s, noon, {}}).lock_until, noon + 5s);
     EXPECT_EQ(ended({noon + 5s, noon, never}).lock_until, noon + 5s);
+    EXPECT_EQ(ended({noon + 5s, noon, noon + 1min}).lock_until, noon + 5s) << "edited by hand";
 }
 
 // Tokens
@@ -426,6 +427,7 @@ TEST(past, is_a_row_that_is_free_and_older_than_anything_that_may_follow)
     const lease free{noon, noon, std::nullopt};
     EXPECT_TRUE(is_past(free, {}, now, microsecond));
     EXPECT_TRUE(is_past(free, {noon, noon, noon}, now, microsecond));
+    EXPECT_TRUE(is_past({now, noon, std::nullopt}, {}, now, microsecond)) << "the lease has just ended";
     EXPECT_FALSE(is_past({now + microsecond, noon, noon}, {}, now, microsecond)) << "held";
     EXPECT_FALSE(is_past({forever, noon, std::nullopt}, {}, now, microsecond)) << "paused";
     EXPECT_FALSE(is_past({noon, now, std::nullopt}, {}, now, microsecond)) << "I6: the next token would be the same";

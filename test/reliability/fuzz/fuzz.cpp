@@ -97,10 +97,10 @@ void fuzzer::pass_time()
         return set_clock(now_ - random_.between(0, 3600 * second));
     if (random_.one_in(3))
         return;
-    if (random_.one_in(3)) {
+    for (int tries = random_.one_in(2) ? 0 : 10; tries > 0; tries--) {
         const auto found = known_.find(random_.any_of(names_));
         if (found == known_.end())
-            return;
+            continue;
         const auto &row = found->second;
         const auto instant = random_.any_of(std::vector<std::optional<moment>>{row.lock_until, row.lock_at_least_until,
                                                                                row.last_tick, row.last_done_tick});
