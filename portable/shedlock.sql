@@ -971,6 +971,10 @@ $$;
 
 -- Acquire -------------------------------------------------------------------------------------------------------------
 
+-- An acquire looks with a plain SELECT, locks the row with SKIP LOCKED in a savepoint, reads the clock and decides again.
+-- Rejected: NOWAIT, whose refusal is an error; an advisory lock for every acquire, which Java does not know; and for
+-- guards a deferred trigger that looks again at the commit, which would spare the row lock, but YugabyteDB has none.
+
 -- The transactions of other sessions that have written the lock table and have not ended.
 CREATE OR REPLACE FUNCTION shedlock__writers() RETURNS text[]
     LANGUAGE plpgsql AS $$
@@ -3885,9 +3889,9 @@ BEGIN
          'For shedlock_grant and shedlock_revoke.'),
         ('shedlock_grant',
          'Lets a role use the lock functions and read the views; with admin, also use the administrators'' functions; '
-         'with java, also read and write the table, as Java clients do; with read_only, only read the views and call '
-         'shedlock_tick, shedlock_ticks, shedlock_doctor and shedlock_version. Without shedlock_grant, only superusers '
-         'and the role that installed shedlock may do any of that.'),
+         'with java, also read and write the table, as Java clients do; with read_only, only read the views and the '
+         'history, and call shedlock_tick, shedlock_ticks, shedlock_doctor and shedlock_version. Without '
+         'shedlock_grant, only superusers and the role that installed shedlock may do any of that.'),
         ('shedlock_revoke',
          'Takes back what shedlock_grant gives with the same arguments, and what it gives with read_only. A NOTICE '
          'names the functions that the role may still call.'),
