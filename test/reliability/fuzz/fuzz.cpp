@@ -315,12 +315,21 @@ void fuzzer::edit()
     auto &editor = *random_.any_of(sessions_);
     const bool is_imitation = random_.one_in(2);
     const auto assignments = is_imitation ? imitation(row) : random_.any_of(edits);
-    for (const std::string edition : editions)
-        editor.query((assignments.empty() ? "DELETE FROM " + edition + ".shedlock"
-                                          : "UPDATE " + edition + ".shedlock SET " + assignments) +
-                     " WHERE name = " + editor.quoted(name));
-    learn(editor, {name}, "an edit: " + assignments);
+    const auto execute = [&](const std::string &assigned) {
+        for (const std::string edition : editions)
+            editor.query((assigned.empty() ? "DELETE FROM " + edition + ".shedlock"
+                                           : "UPDATE " + edition + ".shedlock SET " + assigned) +
+                         " WHERE name = " + editor.quoted(name));
+        learn(editor, {name}, "an edit: " + assigned);
+    };
+    execute(assignments);
     counts_["edits by hand"]++;
+    // Only a few names may ever be extreme, because their history is not compared.
+    const auto found = known_.find(name);
+    if (found == known_.end())
+        return;
+    if (is_extreme(found->second) && std::find(names_.end() - 6, names_.end(), name) == names_.end())
+        return execute("");
     if (is_imitation)
         counts_["imitations of " + kind_of(known_.at(name))]++;
 }
@@ -341,7 +350,7 @@ void fuzzer::look_at_all()
     std::string others = "name <> ''";
     for (const auto &name : ever_extreme_)
         others += " AND name <> " + any.quoted(name);
-    for (const std::string what : {"shedlock", "shedlock_locks", "shedlock_history()"}) {
+    for (const std::string what : {"shedlock", "shedlock_locks", "shedlock_history"}) {
         const auto rows_of = [&](const std::string &edition) {
             return "(SELECT l::text FROM " + edition + "." + what + " l WHERE " + others + ")";
         };
@@ -368,7 +377,7 @@ void fuzzer::run(std::int64_t calls)
             random_.one_in(4) ? insert() : edit();
         if (random_.one_in(400))
             look_at_all();
-        if (random_.one_in(5000))
+        if (random_.one_in(100))
             connect(static_cast<std::size_t>(random_.between(0, 2)));
         make_call();
     }
