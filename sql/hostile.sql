@@ -158,11 +158,14 @@ EXCEPTION WHEN OTHERS THEN
     RETURN SQLSTATE || ': ' || SQLERRM;
 END $$;
 SET ROLE regress_shedlock_attacker;
-SELECT name, install_over(format(
+SELECT name, said AS not_stopped
+  FROM regress_signature,
+       install_over(format(
            'CREATE %s %s(%s) %s LANGUAGE plpgsql AS $x$ BEGIN RAISE EXCEPTION ''A TRAP RUNS''; END $x$',
            CASE kind WHEN 'p' THEN 'PROCEDURE' ELSE 'FUNCTION' END, name, arguments,
-           CASE kind WHEN 'f' THEN 'RETURNS ' || result ELSE '' END))
-  FROM regress_signature ORDER BY name, arguments COLLATE "C";
+           CASE kind WHEN 'f' THEN 'RETURNS ' || result ELSE '' END)) AS said
+ WHERE said <> format('42723: function "%s" already exists with same argument types', name) ORDER BY name;
+SELECT count(*) > 40 AS stopped FROM regress_signature;
 SELECT o AS obstacle, install_over(o) FROM unnest(ARRAY[
     'CREATE FUNCTION shedlock_make_or_adopt_table() RETURNS void LANGUAGE sql AS ''''',
     'CREATE VIEW shedlock AS SELECT 1',

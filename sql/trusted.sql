@@ -65,18 +65,6 @@ SELECT c.relname, a.privilege_type
 SELECT shedlock_acquire('dba', '1 min'), shedlock_release('dba');
 DROP EXTENSION shedlock;
 DROP TABLE shedlock;
--- A function or a view that was planted in the place of one of our objects stops the installation
--- instead of being used.
-CREATE FUNCTION shedlock_release(name text, done boolean DEFAULT true, detail text DEFAULT NULL) RETURNS boolean LANGUAGE sql AS 'SELECT true';
-\set VERBOSITY terse
-CREATE EXTENSION shedlock;
-DROP FUNCTION shedlock_release(text, boolean, text);
-CREATE VIEW shedlock AS SELECT 1 AS name;
-CREATE EXTENSION shedlock;
-DROP VIEW shedlock;
-CREATE VIEW shedlock_locks AS SELECT 1 AS name;
-CREATE EXTENSION shedlock;
-DROP VIEW shedlock_locks;
 CREATE EXTENSION shedlock;
 REVOKE CREATE ON DATABASE :"database" FROM regress_shedlock_dba;
 REVOKE CREATE ON SCHEMA public FROM regress_shedlock_dba;
