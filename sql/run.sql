@@ -113,6 +113,8 @@ CALL shedlock_run('r', $$INSERT INTO work VALUES ('x'); SELECT 1/0$$, '1 min');
 :error
 CALL shedlock_run('r', $$INSERT INTO work VALUES ('x'); SELECT fails()$$, '1 min');
 :error
+-- These were examples of the CONTEXT. On the portable edition it is PL/pgSQL's.
+\set SHOW_CONTEXT never
 CALL shedlock_run('r', $$INSERT INTO work VALUES ('x', NULL, -1)$$, '1 min');
 :error
 -- In the middle of cursor loops and nested blocks.
@@ -149,13 +151,10 @@ CALL shedlock_run('r', $$
 SELECT what FROM work;
 TRUNCATE work;
 -- A timeout, wherever it strikes. (A cancel is in test/specs/race_run.)
-\set context :SHOW_CONTEXT
-\set SHOW_CONTEXT never
 SET statement_timeout = '100ms';
 CALL shedlock_run('r', $$INSERT INTO work VALUES ('x'); SELECT pg_sleep(3600)$$, '2 h');
 -- A new session instead of RESET, because the timeout might cancel the RESET as well.
 \c
-\set SHOW_CONTEXT :context
 :error
 -- What a command cannot do.
 CALL shedlock_run('r', 'BEGIN; SELECT 1', '1 min');
