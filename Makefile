@@ -3,7 +3,6 @@
 #   make check          runs the tests; PARTS="taps docs": only these parts of test/run/check.mk
 #   make quick          the quickest of them, for before a commit: rules, functions, races (half a minute once all is built)
 #   make check-busy     runs them N=5 times while the machine is kept busy (test/run/check-busy says how)
-#   make pictures       draws docs/pictures anew
 #   make instructions   counts instructions per call, ours and Java's
 #   make model          checks a model of the protocol with spin, exhaustively (a few minutes)
 #   make check-monitoring sends every query of docs/monitoring to a real Prometheus that scrapes a real server
@@ -25,7 +24,7 @@
 # service and make no cluster.
 
 PG_CONFIG ?= pg_config
-project_commands = packages demo check check-monitoring check-schedules quick check-busy check-unit check-versions check-citus deb check-deb rpm pictures dist instructions bench valgrind sanitize check-assert model torture
+project_commands = packages demo check check-monitoring check-schedules quick check-busy check-unit check-versions check-citus deb check-deb rpm dist instructions bench valgrind sanitize check-assert model torture
 server_build = bison flex dpkg-dev libicu-dev
 tool = echo 'Compiling the command-line tool (about a minute; what the compiler says is in build.log).' && cmake -S . -B build >build.log && cmake --build build --parallel 2 --target shedlock_tool >>build.log || { cat build.log; exit 1; }
 
@@ -86,11 +85,6 @@ check-deb: deb
 rpm:
 	@dev/install-packages build server rpm
 	@dev/rpm
-
-pictures:
-	@dev/install-packages build server python3 prometheus
-	@$(tool)
-	@test/run/with-server docs/pictures/draw
 
 dist:
 	@dev/make-dist build
