@@ -308,8 +308,8 @@ SKIP:
 	skip 'no psycopg 3 (Debian: python3-psycopg)', 1 if system("$python -c 'import psycopg' 2>/dev/null") != 0;
 	completes('Python', program => [ $python, 'test/reliability/faults/completions.py' ]);
 }
-completes('pqxx.hpp', program => [ program('completions_pqxx') ]) if often(!is_portable(), 1);
-completes('shedlock.hpp', program => [ program('completions_client') ], has_short_leases => 1)
+completes('pqxx.hpp', program => [ program('completions'), 'pqxx' ]) if often(!is_portable(), 1);
+completes('shedlock.hpp', program => [ program('completions'), 'client' ], has_short_leases => 1)
 	if often(!is_portable(), 1);
 
 $session->quit;
