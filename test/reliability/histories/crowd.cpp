@@ -23,7 +23,7 @@ const char *const usage = R"(options, all with a value:
     shortest longest        leases, in milliseconds
     faults                  cancel,terminate,kill,stop,backend,delete,force,ddl; pace: milliseconds between two faults
     allow                   codes of the errors that these faults may cause
-    only=library leaders=yes java=no guards=no timeouts=yes pooler=yes leases=yes: see scene in crowd.hpp
+    only=library java=no guards=no timeouts=yes pooler=yes leases=yes: see scene in crowd.hpp
     standby=missing crashes=yes edition=portable: as in the history's head, see history.hpp
     folder                  for the histories; those without a violation are deleted
     until=violation         stop at the first; seconds: stop after that time; strikes: stop after so many faults
@@ -72,11 +72,7 @@ scene make_scene(const options &given, std::uint64_t seed)
     // If a pooler has two sessions, two extends that wait for a prepared transaction would leave no session to end it.
     made.is_shared = random.one_in(2) && !made.through_pooler;
     made.keeps_history = !random.one_in(4);
-    made.is_led = given.contains("leaders");
-    if (made.is_led) {
-        made.names.resize(1);
-        made.tick_names.clear();
-    } else if (made.is_shared) {
+    if (made.is_shared) {
         made.names.resize(std::min<std::size_t>(made.names.size(), 2));
         made.shortest = std::max(made.shortest, made.longest / 20);
     }

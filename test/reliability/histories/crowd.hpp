@@ -32,7 +32,6 @@ struct scene {
     microseconds longest = 0;
     bool has_timeouts = false; // clients set their own statement_timeout and lock_timeout
     bool only_library = false;
-    bool is_led = false; // the clients only compete for one leadership
     bool has_java = true;
     bool has_guards = true;
     bool has_runs = true;
@@ -100,7 +99,6 @@ public:
 
 unique_client make_sql_client(const scene &, recorder &, history::maker, std::uint64_t seed);
 unique_client make_library_client(const scene &, recorder &, std::uint64_t seed);
-unique_client make_leader(const scene &, recorder &, history::maker, std::uint64_t seed); // by token or by the library
 
 // An acquire with random arguments; with_tick: with a tick if there are names for ticks.
 operation random_acquire(choices &, const scene &, history::maker, bool with_tick);

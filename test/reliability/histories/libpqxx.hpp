@@ -71,16 +71,6 @@ inline std::string sqlstate(const pqxx::failure &failure)
     return {};
 }
 
-// Throws lock_lost for SQLSTATE SL001, as shedlock/pqxx.hpp does, even if the error comes from libpqxx's own commit.
-template <typename Work> void or_lost(const Work &work)
-try {
-    work();
-} catch (const pqxx::failure &failure) {
-    if (sqlstate(failure) == "SL001")
-        throw lock_lost{failure.what(), "SL001"};
-    throw;
-}
-
 // The notices the server sends in addition to its answers, which libpqxx would print to stderr.
 class remarks {
 public:

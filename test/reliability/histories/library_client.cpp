@@ -35,6 +35,13 @@ microseconds trusted_until(const shedlock::lock &lock)
     return now().at + (lock.deadline() - shedlock::clock::now()).count();
 }
 
+// A time at which the client certainly relied on the lock, if that is now.
+std::optional<microseconds> last_relied_on(const held &mine)
+{
+    const auto time = now().at;
+    return mine.lock.held() && !mine.may_be_completed ? std::optional{time} : std::nullopt;
+}
+
 constexpr std::size_t most_held = 4;
 
 } // namespace
@@ -102,6 +109,7 @@ private:
                          .names = held_.front().lock.names().list(),
                          .of = held_.front().number,
                          .as = history::outcome::failed};
+            op.trust = last_relied_on(held_.front());
             record(recorder_, op, [&] {
                 held_.erase(held_.begin());
                 op.result = result::lost;
@@ -125,6 +133,7 @@ private:
             return;
         }
         is_unclear_ = false;
+        op.trust = last_relied_on(*mine);
         record(recorder_, op, [&] {
             mine->lock.release();
             if (is_unclear_ || mine->may_be_completed)

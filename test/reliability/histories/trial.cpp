@@ -26,8 +26,6 @@ maker kind_of_client(const scene &scene, int number)
 {
     if (scene.only_library)
         return maker::library;
-    if (scene.is_led)
-        return number % 2 ? maker::library : maker::token;
     if (scene.through_pooler)
         return number % 3 == 0 ? maker::library : maker::token;
     if (scene.is_shared && number % 5 != 0)
@@ -152,9 +150,8 @@ try {
     recorder mine{file_, *shared_, number};
     const auto kind = kind_of_client(scene_, number);
     const auto seed = scene_.seed * 1000 + static_cast<std::uint64_t>(number);
-    const auto one = scene_.is_led            ? make_leader(scene_, mine, kind, seed)
-                     : kind == maker::library ? make_library_client(scene_, mine, seed)
-                                              : make_sql_client(scene_, mine, kind, seed);
+    const auto one =
+        kind == maker::library ? make_library_client(scene_, mine, seed) : make_sql_client(scene_, mine, kind, seed);
     one->run();
     return 0;
 } catch (const std::exception &failure) {

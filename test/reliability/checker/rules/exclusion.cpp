@@ -78,7 +78,9 @@ void claims_exclude(const world &world, const std::string &name, const biography
     for (std::size_t i = 0; i < claims.size(); ++i)
         for (std::size_t j = i + 1; j < claims.size(); ++j)
             if (claims[i].first->done.at <= *claims[j].second->trust &&
-                claims[j].first->done.at <= *claims[i].second->trust)
+                claims[j].first->done.at <= *claims[i].second->trust &&
+                !was_revoked_between(about, *claims[i].first, *claims[j].second) &&
+                !was_revoked_between(about, *claims[j].first, *claims[i].second))
                 all.push_back({"I1",
                                "two clients rely on the lock at the same time",
                                {*claims[i].first, *claims[i].second, *claims[j].first, *claims[j].second}});

@@ -181,6 +181,9 @@ TEST(checker, I1_sees_two_clients_that_rely_on_the_lock_at_the_same_time)
     };
     EXPECT_EQ(broken(first + claims(1499, 1500)), "");
     EXPECT_EQ(broken(first + claims(1500, 1500)), "I1");
+    EXPECT_EQ(
+        broken(first + "call 9 client=9 do=revoke names=a at=1400\ndone 9 result=yes at=1410\n" + claims(1500, 1500)),
+        "");
 }
 
 TEST(checker, I5_sees_a_grant_within_at_least)
