@@ -1,5 +1,5 @@
 # An old snapshot, such as that of a dump or of a long report, keeps row versions from being pruned, so they accumulate.
-# Our functions do not have to read past them.
+# Our functions do not have to read past them. Without such a snapshot, neither the table nor a session's memory grows.
 use strict;
 use warnings;
 use IPC::Run;
@@ -49,6 +49,15 @@ my $pages = "SELECT pg_relation_size('shedlock') / 8192";
 run_often(1000, $extend);
 is($server->safe_psql('postgres', $pages), 1,
 	'without an old snapshot, writers prune: 1,000 versions of a row leave one page');
+
+# Nor does a session's memory grow. The first calls fill its caches.
+my $calls = "DO \$\$ BEGIN FOR i IN 1 .. 3000 LOOP PERFORM shedlock_acquire('memory ' || i % 100, '1 s');
+	PERFORM shedlock_release('memory ' || i % 100); COMMIT; END LOOP; END \$\$";
+my $used = 'SELECT sum(used_bytes) FROM pg_backend_memory_contexts';
+my ($before, $after) = split /\n/, $server->safe_psql('postgres', "$calls; $used; $calls; $used");
+cmp_ok($after, '<', $before + 3000 * 8, "3,000 acquires and releases leave no memory behind: $before bytes, then $after");
+$server->safe_psql('postgres', 'DELETE FROM shedlock WHERE name LIKE \'memory %\'');
+
 my @transaction = ('BEGIN ISOLATION LEVEL REPEATABLE READ', 'SELECT count(*) FROM pg_class', 'SELECT pg_sleep(3600)');
 my $old = IPC::Run::start([ 'psql', '-XqAt', '-d', $server->connstr('postgres'), map { ('-c', $_) } @transaction ],
 	'>', \my $nothing, '2>', \my $error);
