@@ -1,5 +1,5 @@
-# bash completion for shedlock(1): its subcommands and options, as --help lists them, and any command after the -- of run.
-# It does not complete names: it never asks a database.
+# bash completion for shedlock(1): its subcommands and options, as --help lists them, and any command after the -- of
+# run. It does not complete names: it never asks a database.
 
 _shedlock_listed() # SED-SCRIPT PROGRAM [SUBCOMMAND]
 {
@@ -14,7 +14,9 @@ _shedlock_command() # INDEX
     elif declare -F _command_offset >/dev/null; then
         _command_offset "$1"
     else
-        mapfile -t COMPREPLY < <(compgen "$([[ $1 -eq $COMP_CWORD ]] && echo -c || echo -f)" -- "${COMP_WORDS[COMP_CWORD]}")
+        local kind=-c
+        [[ $1 -eq $COMP_CWORD ]] || kind=-f
+        mapfile -t COMPREPLY < <(compgen $kind -- "${COMP_WORDS[COMP_CWORD]}")
     fi
 }
 

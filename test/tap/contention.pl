@@ -1,5 +1,5 @@
-# Many sessions at once, by pgbench: what the random histories of test/reliability do not count, and work on a table that
-# was adopted.
+# Many sessions at once, by pgbench: what the random histories of test/reliability do not count, and work on a table
+# that was adopted.
 use strict;
 use warnings;
 use IPC::Run;

@@ -55,7 +55,8 @@ my $calls = "DO \$\$ BEGIN FOR i IN 1 .. 3000 LOOP PERFORM shedlock_acquire('mem
 	PERFORM shedlock_release('memory ' || i % 100); COMMIT; END LOOP; END \$\$";
 my $used = 'SELECT sum(used_bytes) FROM pg_backend_memory_contexts';
 my ($before, $after) = split /\n/, $server->safe_psql('postgres', "$calls; $used; $calls; $used");
-cmp_ok($after, '<', $before + 3000 * 8, "3,000 acquires and releases leave no memory behind: $before bytes, then $after");
+cmp_ok($after, '<', $before + 3000 * 8,
+	"3,000 acquires and releases leave no memory behind: $before bytes, then $after");
 $server->safe_psql('postgres', 'DELETE FROM shedlock WHERE name LIKE \'memory %\'');
 
 my @transaction = ('BEGIN ISOLATION LEVEL REPEATABLE READ', 'SELECT count(*) FROM pg_class', 'SELECT pg_sleep(3600)');
