@@ -98,7 +98,7 @@ model:
 	@test/reliability/model/check
 
 torture: packages
-	@dev/install-packages $(server_build) spin patroni etcd-server pg-auto-failover-cli "postgresql-$$(pg_config --version | sed 's/[^0-9]*\([0-9]*\).*/\1/')-auto-failover"
+	@dev/install-packages $(server_build) spin patroni etcd-server
 	@test/reliability/torture $(FAULTS)
 
 bench: packages
