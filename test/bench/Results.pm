@@ -1,82 +1,72 @@
-# The measurements: a file with lines "what <tab> value", where what is "workload/clients/variant/side", with one line
-# for each repetition or hand-over, in order; or "fact/name".
+# The results of a run, and how the page prints them.
 package Results;
 
 use strict;
 use warnings;
+use utf8;
+use List::Util qw(max min);
 use POSIX 'ceil';
-use List::Util qw(min max);
 
-sub new
-{
-	my ($class, $file) = @_;
-	return bless { file => $file, values => {}, facts => {} }, $class;
-}
+my %values;
 
 sub load
 {
-	my ($self) = @_;
-	open my $in, '<', $self->{file} or die "$self->{file}: $!";
-	while (defined(my $line = <$in>))
-	{
-		chomp $line;
-		my ($what, $value) = split /\t/, $line, 2;
-		if ($what =~ s/^fact\///) { $self->{facts}{$what} = $value }
-		else { push @{ $self->{values}{$what} }, $value }
-	}
-	return $self;
+	my ($file) = @_;
+	open my $in, '<:encoding(UTF-8)', $file or die "$file: $!";
+	while (<$in>) { push $values{$1}->@*, $2 if /^(.*)\t(.*)$/ }
 }
 
-sub add
-{
-	my ($self, $what, $value) = @_;
-	open my $out, '>>', $self->{file} or die "$self->{file}: $!";
-	print $out "$what\t$value\n";
-	close $out or die "$self->{file}: $!";
-}
+sub all { return @{ $values{ $_[0] } // [] } }
 
-sub fact
+sub fact { return (all("fact/$_[0]/"))[0] // '?' }
+
+# Returns the value that this share of the values does not exceed; undefined if there are none.
+sub quantile
 {
-	my ($self, $name, $otherwise) = @_;
-	return $self->{facts}{$name} // $otherwise // '?';
+	my ($part, @values) = @_;
+	my @sorted = sort { $a <=> $b } @values;
+	return @sorted ? $sorted[ max(0, ceil($part * @sorted) - 1) ] : undef;
 }
 
 sub median
 {
 	my @sorted = sort { $a <=> $b } @_;
-	return undef if !@sorted;
-	return @sorted % 2 ? $sorted[ $#sorted / 2 ] : ($sorted[ @sorted / 2 - 1 ] + $sorted[ @sorted / 2 ]) / 2;
+	return @sorted ? ($sorted[ $#sorted / 2 ] + $sorted[ @sorted / 2 ]) / 2 : undef;
 }
 
-sub value
-{
-	my ($self, $what) = @_;
-	return median($self->all($what));
-}
+sub value { return median(all($_[0])) }
 
-sub all
-{
-	my ($self, $what) = @_;
-	return @{ $self->{values}{$what} // [] };
-}
-
-# Returns the value that this share of all values does not exceed: 0.99 for the 99th percentile, 1 for the maximum.
-sub quantile
-{
-	my ($self, $what, $part) = @_;
-	my @sorted = sort { $a <=> $b } $self->all($what);
-	return $part == 0.5 ? median(@sorted) : @sorted ? $sorted[ ceil($part * @sorted) - 1 ] : undef;
-}
-
-# Returns the median, minimum and maximum of a/b, each within one repetition; nothing if one of the two was not
-# measured.
+# Returns the median of a/b, each within one repetition, and a text with the smallest and the largest of them; nothing
+# if one of the two was not measured.
 sub ratio
 {
-	my ($self, $one, $other) = @_;
-	my ($a, $b) = map { $self->{values}{$_} // return } $one, $other;
-	my @ratios = map { $b->[$_] ? $a->[$_] / $b->[$_] : () } 0 .. min($#$a, $#$b);
-	return if !@ratios;
-	return { median => median(@ratios), min => min(@ratios), max => max(@ratios), count => scalar @ratios };
+	my ($one, $other) = @_;
+	my @a = all($one);
+	my @ratios = map { $a[0] ? shift(@a) / $_ : () } all($other) or return;
+	my $spread = @ratios > 1 ? ' (' . factor(min @ratios) . '–' . factor(max @ratios) . ')' : '';
+	return (median(@ratios), '**' . factor(median(@ratios)) . "x**$spread");
+}
+
+sub factor { return sprintf $_[0] >= 100 ? '%.0f' : $_[0] >= 10 ? '%.1f' : '%.2f', $_[0] }
+
+# Three significant digits, with thousands separators.
+sub number
+{
+	my ($value) = @_;
+	return '–' if !defined $value;
+	my $text = $value >= 1000 ? sprintf('%.0f', sprintf('%.3g', $value)) : sprintf('%.3g', $value);
+	1 while $text =~ s/^(\d+)(\d{3})/$1,$2/;
+	return $text;
+}
+
+# A Markdown table with aligned columns, so that the source is readable.
+sub table
+{
+	my (@rows) = @_;
+	my @width = map { my $column = $_; max 3, map { length $_->[$column] } @rows } 0 .. $#{ $rows[0] };
+	my @lines = map { my $row = $_; join ' | ', map { sprintf "%-$width[$_]s", $row->[$_] } 0 .. $#width } @rows;
+	splice @lines, 1, 0, join ' | ', map { '-' x $_ } @width;
+	return join "\n", map { "| $_ |" } @lines;
 }
 
 1;
