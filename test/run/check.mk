@@ -7,8 +7,10 @@ part = @nice -n 5 test/run/part $@
 cores := $(shell nproc)
 done = && echo "ok - built, no warnings"
 server = test/run/with-server
+# The files are tried three at a time, so the longest one must not begin last.
+longest_first = $(shell ls -S $(1))
 
-clients = client_address client_pooled client_portable pqxx pqxx_pooled pqxx_portable client_thread tool tool_portable
+clients = client_address_0 client_address_1 client_pooled client_portable pqxx pqxx_pooled pqxx_portable client_thread tool tool_portable
 shipped = installed dist exports
 parts = faults portable_faults taps $(clients) types extension_tests asserted portable_tests languages languages_portable rules planted docs monitoring memory pairs $(shipped)
 all: $(parts)
@@ -39,7 +41,7 @@ asserting := $(wildcard build/assert/$(shell pg_config --version | sed 's/[^0-9]
 asserted: | extension
 	$(if $(asserting),$(part) 'SQL functions and races with assertions' nice test/reliability/instrumented/assert --short)
 taps: | client extension
-	$(part) 'crashes, standbys, dumps, crowds (PostgreSQL::Test)' test/run/prove test/tap
+	$(part) 'crashes, standbys, dumps, crowds (PostgreSQL::Test)' test/run/prove $(call longest_first,test/tap/*.pl)
 portable_tests: | extension
 	$(part) 'SQL functions and races on the portable edition' test/portable/check
 
@@ -47,8 +49,9 @@ portable_tests: | extension
 # which the edition makes no difference, and those that make their own database), and with sanitizers, which report in the output.
 # ThreadSanitizer does not get along with every kernel's randomised addresses.
 client_test = build/test/client/client_test
-client_address: | client extension
-	$(part) 'C++ client with AddressSanitizer' $(server) $(client_test)_address
+client_address_0 client_address_1: | client extension
+	$(part) 'C++ client with AddressSanitizer, half $(@:client_address_%=%)' env GTEST_TOTAL_SHARDS=2 \
+	  GTEST_SHARD_INDEX=$(@:client_address_%=%) $(server) $(client_test)_address
 fixed_addresses := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 client_thread: | thread
 	$(part) "C++ client's threads with ThreadSanitizer" $(server) $(fixed_addresses) build/thread/test/client/client_test
@@ -79,7 +82,7 @@ memory: | programs
 	$(part) 'memory runs out (PostgreSQL::Test)' test/run/prove test/reliability/memory
 faults: | programs
 	$(part) 'random histories, faults (PostgreSQL::Test)' \
-	  test/run/prove $(filter-out %/memory.pl,$(wildcard test/reliability/*.pl test/reliability/*/*.pl))
+	  test/run/prove $(filter-out %/memory.pl,$(call longest_first,test/reliability/*.pl test/reliability/*/*.pl))
 portable_faults: | programs
 	$(part) 'histories, crashes, effects and completions on the portable edition' env SHEDLOCK_EDITION=portable \
 	  test/run/prove $(addprefix test/reliability/,histories/histories.pl faults/crashes.pl faults/effects.pl faults/completions.pl)
