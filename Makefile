@@ -20,8 +20,8 @@
 #   make torture        runs every fault for a long time, and the planted bugs; writes docs/reliability.md (TORTURE_MINUTES=20: of random histories; FAULTS="clocks crashes": only these, into build/reliability.md)
 #   make, make install, make installcheck: as for any PGXS extension; PG_CONFIG= chooses the server
 #
-# The project's commands work on a fresh Debian with only git and make: they install what they need, and say so. They start no
-# service and make no cluster.
+# The project's commands work on a fresh Debian with only git and make: as root they install what they need, and say so. Another user needs
+# to have that installed, and is told what is missing. They start no service and make no cluster.
 
 PG_CONFIG ?= pg_config
 project_commands = packages demo check check-monitoring check-schedules quick check-busy check-unit check-versions check-citus deb check-deb rpm dist instructions bench valgrind sanitize check-assert model torture
