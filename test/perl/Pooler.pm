@@ -22,7 +22,7 @@ sub new_pooler
 	my $port = PostgreSQL::Test::Cluster::get_free_port();
 	append_to_file("$folder/pgbouncer.ini", <<"INI");
 [databases]
-* = host=${\ $node->host} port=${\ $node->port} user=${\ scalar getpwuid($<)}
+* = host=${\ $node->host} port=${\ $node->port} user=postgres
 [pgbouncer]
 listen_addr = 127.0.0.1
 listen_port = $port

@@ -26,6 +26,12 @@ our $tool = "$ENV{SHEDLOCK_STAGE}/usr/bin/shedlock";
 	my $quit = PostgreSQL::Test::BackgroundPsql->can('quit');
 	*PostgreSQL::Test::BackgroundPsql::quit =
 		sub { my ($session) = @_; $session->{timeout}->start; return $session->$quit; };
+
+	# The superuser is called postgres, whoever runs the tests.
+	my $init = PostgreSQL::Test::Cluster->can('init');
+	*PostgreSQL::Test::Cluster::init =
+		sub { my ($node, %how) = @_; return $node->$init(%how, extra => [ @{ $how{extra} // [] }, '--username=postgres' ]); };
+	$ENV{PGUSER} = 'postgres';
 }
 
 # Returns the path of a program of test/reliability that CMake has built.
