@@ -166,13 +166,15 @@ sub run_rounds
 	is(join("\n", @double), '', 'I1 no lock was held by two clients at a time');
 	is(join("\n", @forgotten), '', 'I7 no lock was forgotten');
 	is(join("\n", @backward), '', 'I6 tokens grew');
+	my $longest = 0;
 	my $summary = join '; ', map {
 		my @s = sort { $a <=> $b } @{ $recovery{$_} };
+		$longest = $s[-1] if $s[-1] > $longest;
 		sprintf '%s %.0f (at most %.0f)', $_, $s[ @s / 2 ], $s[-1]
 	} sort keys %recovery;
-	seen($row, $tried,
-		sprintf '%d grants, %d double, %d forgotten, %d tokens backward; seconds until the next grant, median: %s',
-		scalar @grants, scalar @double, scalar @forgotten, scalar @backward, $summary);
+	seen($row, $tried, sprintf('faults, %d grants, the next within %.0f s', scalar @grants, $longest),
+		sprintf '%d double, %d forgotten, %d tokens backward; seconds until the next grant, median: %s',
+		scalar @double, scalar @forgotten, scalar @backward, $summary);
 	return;
 }
 

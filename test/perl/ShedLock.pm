@@ -209,15 +209,16 @@ sub met
 	return;
 }
 
-# Writes a line for docs/reliability.md: the number of a row there, how many times it was tried, and the outcome. Writes
-# nothing if a test has failed.
+# Writes a line for docs/reliability.md: the number of a row there, how many, and of what, in a few words. Figures with
+# the same words are added up. The details are for build/torture.md only. Writes nothing if a test has failed.
 sub seen
 {
-	my ($fault, $times, $outcome) = @_;
-	Test::More::note("fault $fault, $times times: $outcome");
+	my ($fault, $times, $what, $details) = @_;
+	$details //= '';
+	Test::More::note("fault $fault: $times $what; $details");
 	return unless $ENV{TORTURE_SEEN} && Test::More->builder->is_passing;
 	open my $file, '>>', $ENV{TORTURE_SEEN} or die "$ENV{TORTURE_SEEN}: $!";
-	print $file "$fault\t$times\t$outcome\n";
+	print $file "$fault\t$times\t$what\t$details\n";
 	close $file or die "$ENV{TORTURE_SEEN}: $!";
 }
 
@@ -227,7 +228,7 @@ sub seen_history
 	my ($where, %rows) = @_;
 	my $all = 0;
 	$all += $_ for values %rows;
-	seen(69, $all, "rows $where: " . join ', ', map { "$_ $rows{$_}" } sort keys %rows);
+	seen(69, $all, 'runs in the history', "$where: " . join ', ', map { "$_ $rows{$_}" } sort keys %rows);
 	return;
 }
 

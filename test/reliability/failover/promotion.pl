@@ -102,8 +102,8 @@ for my $n (1 .. $rounds)
 	}
 }
 is($twice, 2 * $rounds, 'control: locks that the stalled standby had not received were forgotten');
-seen(9, $rounds, "$twice of " . 2 * $rounds
-	. ' locks granted after the standby stalled were granted twice, each with a greater token');
+seen(9, $rounds, "promotions: $twice of " . 2 * $rounds . ' locks that it lacked were granted twice',
+	'each time with a greater token');
 
 # Synchronous: clients acquire one lock after the other until the primary is killed, or until nothing reaches the
 # standby any more although the primary is still running. The locks that they were granted are held on the new primary,
@@ -153,7 +153,7 @@ for my $n (1 .. $rounds)
 }
 is($double, 0, 'I1 synchronous: no lock is granted twice');
 cmp_ok($granted, '>', 0, "control: $granted locks were granted");
-seen(10, $rounds, "$granted locks granted, $double of them twice");
+seen(10, $rounds, "promotions, $granted grants", "$double locks were granted twice");
 
 # Synchronous: schedulers continue on the new primary, where sessions of the old primary count as gone. The old primary
 # is killed. In every other round its WAL sender is stopped first, so that commits of work are under way that never
@@ -252,7 +252,7 @@ for my $n (1 .. often(1, 20))
 	on_primary("ROLLBACK PREPARED '$_'") for split /\n/, on_primary('SELECT gid FROM pg_prepared_xacts');
 }
 seen_history('on the promoted standbys', %rows);
-seen(43, $rounds, "promotions of a synchronous standby in the middle of $ticks ticks: each with exactly one effect");
+seen(43, $rounds, 'promotions', "a synchronous standby, in the middle of $ticks ticks: each with exactly one effect");
 
 # Synchronous, but the wait for the standby is ended early: the lock is committed on the primary, but is not on the
 # standby. A client that ignores the warning believes that it has the lock.
@@ -311,8 +311,9 @@ for my $batch (1 .. $batches)
 is($reported, 0, 'the tool reported no grant that the fail-over forgot');
 is($fooled, $batches * $each,
 	'control: each client that ignores the warning believed that it had a lock that was then granted to another');
-seen(11, $doubts, "the tool, which was killed in a third of the cases, reported $reported of these grants; "
-	. "a client that ignores the warning wrongly believed in $fooled of " . $batches * $each);
+seen(11, $doubts,
+	"grants; a client ignoring the warning trusted $fooled of " . $batches * $each,
+	"the tool, which was killed in a third of the cases, reported $reported of these grants");
 
 $standby->stop('immediate');
 $primary->stop('immediate');

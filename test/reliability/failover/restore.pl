@@ -43,7 +43,7 @@ SQL
 	$past->stop('immediate');
 	$past->clean_node;
 }
-seen(14, $recoveries, 'recovery to before a grant: it was forgotten, the next token was greater');
+seen(14, $recoveries, 'recoveries', 'to before a grant: it was forgotten, the next token was greater');
 
 # The two servers take turns as the primary. One is promoted while the other still runs, and both grant locks. Then the
 # other is rewound.
@@ -68,7 +68,7 @@ for my $n (1 .. $rewinds)
 	cmp_ok($last, '>', $new, 'I6 ... and the next token is greater again');
 	($primary, $standby) = ($standby, $primary);
 }
-seen(14, $rewinds, 'the old primary after pg_rewind: the same as the new one, tokens grew');
+seen(14, $rewinds, 'rewinds', 'the old primary is afterwards the same as the new one, tokens grew');
 
 sub rewind
 {
@@ -97,7 +97,7 @@ my $errors = $primary->safe_psql('postgres', "SELECT finding FROM shedlock_docto
 like($errors, qr/^$_/m, "the doctor: $_")
 	for 'table public.shedlock is UNLOGGED: a server crash', 'fsync is off: a crash',
 	'full_page_writes is off: a crash';
-seen(8, 3, 'the doctor calls it an error');
+seen(8, 3, 'settings');
 
 $_->stop('immediate') for $primary, $standby;
 done_testing();

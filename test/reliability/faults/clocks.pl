@@ -141,7 +141,7 @@ for my $round (1 .. $rounds)
 	step($_) for map { ($_, -$_) } 1, 60, 3600, 86400;
 }
 my $steps = 8 * $rounds;
-seen(15, $steps, 'by the stepped clock, exclusion held, tokens grew, the views were sane; '
+seen(15, $steps, 'steps', 'by the stepped clock, exclusion held, tokens grew, the views were sane; '
 	. 'only a lock that a jump forward had freed was given to another');
 
 # I9: in a transaction that is an hour old, a lease begins at the current time.
@@ -158,7 +158,7 @@ SELECT remaining > interval '9 min' AND remaining <= interval '10 min' FROM shed
 SQL
 	is(sql("SELECT shedlock_acquire('old $n', '10 min')"), 'f', '... and other callers are refused');
 }
-seen(15, $hours, 'a transaction an hour old: the lease began at the acquire, not at the start of the transaction');
+seen(15, $hours, 'transactions an hour old', 'the lease began at the acquire');
 
 # The clock steps during a wait, whose length does not depend on the wall clock. seen_to_wait() returns false if the
 # wait ended before the test saw it.
@@ -263,7 +263,7 @@ for my $round (1 .. $times)
 		is(ended($one), 7, "a client's clock steps by $one->{by} s: with keep-alive its command continues");
 	}
 }
-seen(16, @by * $times, 'steps of the client\'s wall clock: the deadline was kept, keep-alive went on');
+seen(16, @by * $times, 'steps', 'the deadline was kept, keep-alive went on');
 
 # As when a machine is suspended, the tool does not run, but CLOCK_BOOTTIME advances by the length of its lease.
 my $sleeps = often(1, 25);
@@ -282,7 +282,7 @@ for my $round (1 .. $sleeps)
 	is(ended($_), 124, 'a machine that was suspended for as long as the lease: the command is stopped when it resumes')
 		for @jobs;
 }
-seen(16, 4 * $sleeps, 'suspended for the length of the lease: stopped on resuming');
+seen(16, 4 * $sleeps, 'suspensions', 'for the length of the lease');
 
 $server->stop;
 done_testing();

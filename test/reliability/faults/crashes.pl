@@ -25,8 +25,7 @@ sub crashes
 
 my ($done, %saw) = crashes('immediate restarts', often(2, 1_000), seconds(10, 1200));
 my @saw = {%saw};
-seen(6, $done, "$saw{granted} grants, " . counts_as_text(\%saw,
-		'lost in mid-operation' => 'answers lost') . '; 0 acknowledged grants lost');
+seen(6, $done, "restarts, $saw{granted} grants", counts_as_text(\%saw, 'lost in mid-operation' => 'answers lost'));
 
 my %off = (
 	session => [ 'SELECT 1', '-c synchronous_commit=off' ],
@@ -48,7 +47,7 @@ for my $where (sort keys %off)
 	$node->safe_psql('postgres', 'ALTER SYSTEM RESET ALL');
 	$node->reload;
 }
-seen(7, $all, 'set by session, role, database and server: 0 acknowledged grants lost');
+seen(7, $all, 'restarts', 'set by session, role, database and server');
 seen_history('after these crashes', recorded(@saw));
 
 $node->stop;

@@ -86,7 +86,7 @@ for my $n (1 .. $full)
 		'I7 with space again: the locks that were granted are held');
 	is((tool('acquire', "tool $n", '--at-most', '1h'))[0], 0, '... and everything works');
 }
-seen(20, $full, 'no space for WAL: server down, every lock that was granted is held after the restart');
+seen(20, $full, 'times WAL', 'server down, every lock that was granted is held after the restart');
 
 # The table's disk. The lock table cannot grow, so an acquire of a name without a row fails with 53100. A session that
 # reads a full page may prune old versions, which makes space, so the test repeats this until no more locks are granted.
@@ -115,7 +115,7 @@ for my $n (1 .. $full)
 	free_space($table_disk);
 	is((tool('acquire', $another, '--at-most', '1h'))[0], 0, 'with space again the lock is granted');
 }
-seen(20, $full, 'no space for the table: 53100, nothing granted; with space again all worked');
+seen(20, $full, 'times table', '53100, nothing granted; with space again all worked');
 
 # Temporary files: the work of a run fails with its own error, and the lock is released.
 for my $n (1 .. $full)
@@ -133,7 +133,7 @@ SQL
 	free_space($table_disk);
 	is(sql("SELECT shedlock_acquire('sort $n', '1 h')"), 't', '... and its lock is free');
 }
-seen(20, $full, 'no space for temporary files: the work failed with its own error, the lock was free');
+seen(20, $full, 'times temporary files', 'the work failed with its own error, the lock was free');
 
 # Connections: five holders have one connection each, and no further connection is possible. Keep-alive has to work with
 # that one.
@@ -191,8 +191,7 @@ for my $n (1 .. $rounds)
 		is(ended($holder) . $holder->{err}, 7, '... and no holder reported a problem');
 	}
 }
-seen(21, 5 * $rounds,
-	'no connection left: holders extended their leases, other tools tried again and then exited with 125');
+seen(21, 5 * $rounds, 'holders');
 
 # Memory for heavyweight locks. Without it a new session cannot be started either, so the sessions are opened before.
 sub ask
@@ -219,7 +218,7 @@ for my $n (1 .. $exhausted)
 	is(ask($other, "SELECT shedlock_acquire('locks $n', '1 h')"), 't', 'with memory again it is granted');
 	$_->quit for $hog, $other;
 }
-seen(22, $exhausted, 'no memory for locks: 53200, nothing granted');
+seen(22, $exhausted, 'times');
 
 $server->stop;
 done_testing();

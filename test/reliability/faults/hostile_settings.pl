@@ -169,7 +169,7 @@ unlike(slurp_file($node->logfile),
 	qr/ERROR:  cannot .* during a parallel operation|PANIC|leak|could not serialize access/,
 	'no 25000, no 40001, no leak and no crash');
 $node->stop;
-seen('19', scalar(@names) + $pairs,
-	'the same result, or 25006, 57014, 55P03, or the loss of the session; nothing granted wrongly');
-seen('27', 2, 'works, no function that uses the lock table runs in a parallel worker');
+seen(19, scalar(@names) + $pairs, 'settings and pairs of them',
+	'the same result, or 25006, 57014, 55P03, or the loss of the session');
+seen(27, 2, 'sets of settings', 'no function that uses the lock table runs in a parallel worker');
 done_testing();

@@ -60,7 +60,7 @@ for my $n (1 .. $rounds)
 	eval { $holder->quit };
 }
 my $late = sql("SELECT extract(epoch FROM percentile_disc(0.99) WITHIN GROUP (ORDER BY took)) * 1000 FROM asked");
-seen(23, $rounds, sprintf 'refused at once (p99 %.2f ms), free after the end of the transaction', $late);
+seen(23, $rounds, 'transactions', sprintf 'refused after %.2f ms (99th percentile)', $late);
 
 # What is prepared => [ SQL before it, its own SQL, whether the lock is held after COMMIT PREPARED, after ROLLBACK
 # PREPARED ]
@@ -124,8 +124,8 @@ for my $n (1 .. $crashes)
 		'I11 of the guarded transactions only the committed one has had an effect');
 	sql('DELETE FROM work');
 }
-seen(24, 2 * keys(%acts) * $crashes, "prepared, then $crashes crashes and restarts, then committed or rolled back: "
-	. "refused until then, consistent afterwards, and so is the history of runs; no error");
+seen(24, 2 * keys(%acts) * $crashes, "prepared transactions, $crashes crashes",
+	'then committed or rolled back: refused until then, consistent afterwards, and so is the history of runs');
 
 $server->stop;
 done_testing();
