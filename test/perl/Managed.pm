@@ -172,7 +172,7 @@ sub run_rounds
 		$longest = $s[-1] if $s[-1] > $longest;
 		sprintf '%s %.0f (at most %.0f)', $_, $s[ @s / 2 ], $s[-1]
 	} sort keys %recovery;
-	seen($row, $tried, sprintf('faults, %d grants, the next within %.0f s', scalar @grants, $longest),
+	seen($row, $tried, sprintf('faults, %d grants, next within %.0f s', scalar @grants, $longest),
 		sprintf '%d double, %d forgotten, %d tokens backward; seconds until the next grant, median: %s',
 		scalar @double, scalar @forgotten, scalar @backward, $summary);
 	return;
