@@ -10,7 +10,7 @@ namespace {
 constexpr auto ctrl_c = "\003";
 constexpr auto ctrl_z = "\032";
 
-const words interactive_shell{"bash", "--norc", "--noprofile", "-i"};
+const words interactive_shell{"env", "HISTFILE=/dev/null", "bash", "--norc", "--noprofile", "-i"};
 
 // The line that a user types. It must not contain what the command prints, because the terminal also shows what is
 // typed.
