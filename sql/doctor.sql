@@ -171,6 +171,10 @@ SELECT * FROM complaints;
 ALTER TABLE shedlock SET LOGGED;
 RESET client_min_messages;
 SELECT * FROM complaints;
+-- On a standby, and wherever else nothing can be written, it works as well.
+BEGIN READ ONLY;
+SELECT * FROM complaints;
+COMMIT;
 \pset tuples_only off
 \x off
 \pset format csv
