@@ -88,6 +88,18 @@ value number(unsigned type, std::optional<std::int64_t> given)
     return given ? value{type, big_endian(*given), std::to_string(*given)} : null(type);
 }
 
+value boolean_value(bool given)
+{
+    return {boolean, std::string(1, static_cast<char>(given)), given ? "true" : "false"};
+}
+
+value span(const interval &given)
+{
+    const auto [microseconds, days, months] = given;
+    return {time_span, big_endian(microseconds) + big_endian(days) + big_endian(months),
+            std::to_string(months) + " mons " + std::to_string(days) + " days " + std::to_string(microseconds) + " us"};
+}
+
 // Chooses the arguments of one call.
 class chooser {
 public:
@@ -146,7 +158,7 @@ value chooser::choose(std::string_view argument)
     if (argument == "start_within")
         return start_within();
     if (argument == "retry")
-        return mostly(tick_ || random_.one_in(20));
+        return tick_ || random_.one_in(20) ? mostly(true) : boolean_value(false);
     if (argument == "done")
         return mostly(true);
     if (argument == "nowait" || argument == "ends_with_session")
@@ -274,11 +286,7 @@ interval odd_interval(random_numbers &random)
 
 value chooser::any_interval(interval usual)
 {
-    if (random_.one_in(60))
-        return null(time_span);
-    const auto [microseconds, days, months] = random_.one_in(12) ? odd_interval(random_) : usual;
-    return {time_span, big_endian(microseconds) + big_endian(days) + big_endian(months),
-            std::to_string(months) + " mons " + std::to_string(days) + " days " + std::to_string(microseconds) + " us"};
+    return random_.one_in(60) ? null(time_span) : span(random_.one_in(12) ? odd_interval(random_) : usual);
 }
 
 value chooser::at_most()
@@ -301,8 +309,7 @@ value chooser::wait()
     static constexpr interval refused[] = {{-1}, {0, -1}, {INT64_MIN}, {0, 0, -1}};
     if (is_surely_free() && !tick_)
         return any_interval({random_.one_in(50) ? 60 * second : 0});
-    const auto [microseconds, days, months] = random_.one_in(50) ? random_.any_of(refused) : interval{0};
-    return {time_span, big_endian(microseconds) + big_endian(days) + big_endian(months), "none"};
+    return span(random_.one_in(50) ? random_.any_of(refused) : interval{0});
 }
 
 // Mostly none; with a tick, often about as long as that is ago.
@@ -362,8 +369,7 @@ value chooser::mostly(bool usual)
 {
     if (random_.one_in(60))
         return null(boolean);
-    const bool chosen = random_.one_in(4) != usual;
-    return {boolean, std::string(1, static_cast<char>(chosen)), chosen ? "true" : "false"};
+    return boolean_value(random_.one_in(4) != usual);
 }
 
 std::optional<std::int64_t> chooser::token()
