@@ -11,13 +11,13 @@ namespace shedlock {
 
 namespace {
 
-// Keeps other backends out while a row is taken or inserted. Taken without waiting, and held only for the microseconds
-// of the write; on Citus see below. Advisory locks of users have 1 or 2 in the fourth field, so they never conflict
-// with these. Two names whose hashes agree in 47 bits refuse each other if they are taken at the same moment.
+// Keeps other backends out while a row is inserted. Taken without waiting, and held only for the microseconds of the
+// write; on Citus see below. Advisory locks of users have 1 or 2 in the fourth field, so they never conflict with
+// these. Two names whose hashes agree in 47 bits refuse each other if they are taken at the same moment.
 //
 // Citus commits on the workers after the coordinator's commit has become visible. Advisory locks, unlike row locks,
 // last until that is over. So on Citus a transaction that has written or guarded a row keeps this lock, in share mode,
-// and others cannot acquire theirs before the workers have committed.
+// and whoever takes a row must first get it for itself.
 class taker_lock {
 public:
     taker_lock(Oid table, const lock_name &name)
@@ -162,15 +162,15 @@ void lock_table::remember_written(const seen_row &seen, const ItemPointerData &t
 bool lock_table::take(seen_row &seen, const contents &written, text *locked_by) const
 {
     PAUSE_POINT("take");
-    if (is_own(seen))
+    if (shape_.citus == citus_roles::none || is_own(seen))
         return rewrite(seen, written, locked_by);
     const taker_lock lock{RelationGetRelid(table_), seen.name};
-    const bool alone = lock.try_acquire();
-    PAUSE_POINT("taker");
-    const bool taken = alone && is_unchanged(seen) && rewrite(seen, written, locked_by);
-    unpin(seen);
-    if (alone)
-        lock.release();
+    if (!lock.try_acquire()) {
+        unpin(seen);
+        return false;
+    }
+    const bool taken = rewrite(seen, written, locked_by);
+    lock.release();
     return taken;
 }
 

@@ -19,14 +19,13 @@ public:
     const TriggerDesc *triggers() const { return table_->trigdesc; }
 
     // Replaces the row that was seen; without locked_by the old value stays. Returns false if the row is no longer the
-    // one that was seen, or is being changed. Never waits. Unpins the row.
+    // one that was seen, or is being changed; that uses no transaction id. Never waits. Unpins the row.
     bool rewrite(seen_row &seen, const contents &written, text *locked_by) const;
 
     // Deletes the row that was seen. Returns false as rewrite does. Never waits. Unpins the row.
     bool remove(seen_row &seen) const;
 
-    // Like rewrite, but only one backend at a time gets that far, and it looks at the row once more before it writes.
-    // So the backends that lose the race have not used a transaction id.
+    // Like rewrite, for an acquisition: on Citus it also fails while the last writer's workers have not committed.
     bool take(seen_row &seen, const contents &written, text *locked_by) const;
 
     // Inserts a row that has always been free, where none was seen. 55000 if the table takes none from us

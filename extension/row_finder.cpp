@@ -356,20 +356,6 @@ history row_finder::history_of(const seen_row &seen) const
     return shedlock::history_of(seen.stored.past, seen.times(), row_of(seen).from);
 }
 
-bool row_finder::is_unchanged(const seen_row &seen) const
-{
-    seen_row again{};
-    SnapshotData dirty;
-    InitDirtySnapshot(dirty);
-    LockBuffer(seen.page, BUFFER_LOCK_SHARE);
-    const bool found = version_at(table_, seen.page, seen.tuple.t_self, again.tuple) &&
-                       HeapTupleSatisfiesVisibility(&again.tuple, &dirty, seen.page);
-    if (found)
-        classify(dirty, again);
-    LockBuffer(seen.page, BUFFER_LOCK_UNLOCK);
-    return found && again.state == seen_row::states::settled;
-}
-
 void row_finder::put_rows(const Datum *names, ReturnSetInfo *result) const
 {
     const AttrNumber columns[] = {shape_.name,           shape_.lock_until,          shape_.locked_at,

@@ -89,9 +89,6 @@ public:
 protected:
     row_finder(Relation table, const table_shape &shape) : table_{table}, shape_{shape} {}
 
-    // Whether the row is settled, and still as it was seen.
-    bool is_unchanged(const seen_row &seen) const;
-
     Relation table_;
     table_shape shape_;
 

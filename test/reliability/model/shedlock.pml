@@ -75,7 +75,6 @@ bool flushes;  /* ... or something else that must survive a crash */
 bool unflushed;
 byte disk_until, disk_keep, disk_done;
 
-byte taker = NOBODY;   /* the session that has the lock on the name, for some microseconds */
 bool shared[CLIENTS];  /* share locks on the row, of guarded transactions that are committing */
 byte sight[CLIENTS];   /* whether the row that this session saw and is about to change is still the same */
 #define SAME 1
@@ -214,10 +213,6 @@ inline abort(me)
 {
     if
     :: writer == me -> forget_new_version()
-    :: else
-    fi;
-    if
-    :: taker == me -> taker = NOBODY
     :: else
     fi;
     shared[me] = false; sight[me] = 0;
@@ -469,24 +464,6 @@ look_again:
         assert(!RUNS || seen_at == instant);
         seen_there = false; seen_until = 0; seen_by = 0; seen_keep = 0
     };
-#ifndef BREAK_SELECT
-    atomic { /* take: the lock on the name */
-        MAY_STEP(me);
-        if
-        :: taker == NOBODY -> taker = me
-        :: else -> goto next_round
-        fi
-    };
-#ifndef BREAK_LOOK
-    atomic { /* ... and a second look */
-        MAY_STEP(me);
-        if
-        :: !CAN_WRITE(me) -> taker = NOBODY; goto next_round
-        :: else
-        fi
-    };
-#endif
-#endif
     atomic { /* heap_update, or a speculative insertion, which gives up if another has written the row */
 #ifdef BREAK_SELECT
         MAY_STEP(me) && !UNDECIDED(me) && !LOCKED(me); /* an UPDATE by name waits */
@@ -495,7 +472,7 @@ look_again:
 #endif
         if
 #if !defined(BREAK_WRITE) && !defined(BREAK_SELECT)
-        :: !CAN_WRITE(me) -> taker = NOBODY; goto next_round
+        :: !CAN_WRITE(me) -> goto next_round
 #endif
         :: else
         fi;
@@ -512,7 +489,6 @@ look_again:
         flushes = FLUSH;
         new_token[me] = new_at;
         new_live_until[me] = COUNTS_ON(me, LARGER(instant, called) + AT_MOST);
-        taker = NOBODY; /* in the extension a separate step, which makes no difference: the row is undecided anyway */
         goto refused; /* or rather, granted */
 next_round:
         round++;
