@@ -150,7 +150,7 @@ SELECT bool_and(shedlock_acquire('coarse', '1 min') AND shedlock_release('coarse
 SELECT count(*), bool_and(ended_at >= acquired_at) AS in_order FROM shedlock_history('{coarse}');
 ROLLBACK;
 
--- Reading: any role with a grant may, whoever owns the table; of each name, from a time on, the latest.
+-- Reading: any role with a grant may, whoever owns the table; of each name those since a time, and of these the latest.
 SELECT shedlock_acquire(n, '1 min') AND shedlock_release(n, i > 1, i::text) AS ran
   FROM unnest(ARRAY['u', 'v']) n, generate_series(1, 3) i;
 SELECT ended_at AS second FROM shedlock_history(ARRAY['u']) WHERE detail = '2' \gset

@@ -76,7 +76,7 @@ std::vector<fields> rows_of(const pg_result *said)
     if (state == "42501")
         throw usage_error{message +
                               ". An administrator can allow it: SELECT shedlock_grant('role'), with admin => true for "
-                              "pause, resume, force_release, forget and doctor, with read_only => true to look only; "
+                              "pause, resume, force_release and forget, with read_only => true to look only; "
                               "GRANT USAGE ON SCHEMA if permission is denied for the schema",
                           state};
     if (starts_with_any(state, {"22", "3F", "42", "54000", "55000"}))
