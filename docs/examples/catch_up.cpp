@@ -1,5 +1,6 @@
 // A job that runs once for each day, including days on which no host was up: missed days are caught up one by one, the
-// oldest first. Any host may start this program at any time, as often as you like.
+// oldest first. Any host may start this program at any time, as often as you like. It writes into a table:
+// CREATE TABLE interest_paid (day timestamptz)
 #include <iostream>
 #include <shedlock/pqxx.hpp>
 
