@@ -5,6 +5,18 @@ SET client_min_messages = warning;
 TRUNCATE shedlock;
 CREATE FUNCTION is_free(name text) RETURNS boolean LANGUAGE sql AS
     'SELECT shedlock_acquire(name, ''1 h'') AND shedlock_release(name)';
+-- After this, one VACUUM removes all rows that are dead by now: no other session, such as autovacuum or a daemon of
+-- Citus, has a snapshot in which they are alive. With FREEZE it waits for a page that the checkpointer is writing.
+CREATE PROCEDURE let_old_snapshots_end() LANGUAGE plpgsql AS $$
+DECLARE
+    next_xid CONSTANT xid8 := pg_snapshot_xmax(pg_current_snapshot());
+BEGIN
+    WHILE pg_snapshot_xmin(pg_current_snapshot()) < next_xid
+          OR EXISTS (SELECT FROM pg_stat_activity
+                      WHERE pid <> pg_backend_pid() AND age(backend_xmin) > age(next_xid::xid)) LOOP
+        PERFORM pg_sleep(0.01), pg_stat_clear_snapshot();
+    END LOOP;
+END $$;
 
 -- Written by other SQL, with versions of the same length and longer ones.
 SELECT shedlock_acquire('a', '1 h'), is_free('a');
@@ -23,11 +35,13 @@ SELECT is_free('b') AS b, is_free('a') AS a, is_free('b') AS b;
 -- Deleted, and its line pointer reused by a row of another name: c, to which the hint belongs, is free, and d, which is
 -- there now, is not.
 DELETE FROM shedlock;
-VACUUM shedlock;
+CALL let_old_snapshots_end();
+VACUUM (FREEZE) shedlock;
 INSERT INTO shedlock VALUES ('c', 'infinity', now(), 'x');
 SELECT ctid, is_free('c') AS c FROM shedlock WHERE name = 'c';
 DELETE FROM shedlock WHERE name = 'c';
-VACUUM shedlock;
+CALL let_old_snapshots_end();
+VACUUM (FREEZE) shedlock;
 INSERT INTO shedlock VALUES ('d', 'infinity', now(), 'x');
 SELECT ctid, is_free('d') AS d FROM shedlock WHERE name = 'd';
 SELECT is_free('c') AS c, is_free('d') AS d;
@@ -60,16 +74,19 @@ SELECT is_free('f');
 
 -- Pruned: the root of a chain becomes a redirect, and the line pointers of its versions are reused.
 SELECT count(*) FILTER (WHERE is_free('g')) FROM generate_series(1, 200);
-VACUUM shedlock;
+CALL let_old_snapshots_end();
+VACUUM (FREEZE) shedlock;
 SELECT shedlock_acquire('g', '1 h'), is_free('g');
-VACUUM shedlock;
+CALL let_old_snapshots_end();
+VACUUM (FREEZE) shedlock;
 SELECT is_free('g');
 
 -- The hint's line pointer becomes a redirect.
 SELECT shedlock_acquire('h', '1 h');
 UPDATE shedlock SET lock_until = locked_at WHERE name = 'h';
 UPDATE shedlock SET lock_until = 'infinity' WHERE name = 'h';
-VACUUM shedlock;
+CALL let_old_snapshots_end();
+VACUUM (FREEZE) shedlock;
 SELECT is_free('h');
 
 -- The table is rewritten, truncated, and shortened at its end.
@@ -83,7 +100,8 @@ INSERT INTO shedlock SELECT i, 'infinity', now(), repeat('x', 255) FROM generate
 SELECT is_free('200'), is_free('last');
 SELECT pg_relation_size('shedlock') / 8192 AS pages;
 DELETE FROM shedlock;
-VACUUM (TRUNCATE) shedlock;
+CALL let_old_snapshots_end();
+VACUUM (FREEZE, TRUNCATE) shedlock;
 SELECT pg_relation_size('shedlock') / 8192 AS pages;
 SELECT is_free('200'), is_free('last');
 
@@ -109,4 +127,5 @@ SELECT is_free(n), is_free(n), shedlock_acquire(n, '1 h'), is_free(n) FROM repea
 DROP EXTENSION shedlock;
 DROP TABLE shedlock;
 DROP FUNCTION is_free;
+DROP PROCEDURE let_old_snapshots_end;
 CREATE EXTENSION shedlock;
