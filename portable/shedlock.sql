@@ -137,7 +137,7 @@ BEGIN
             run_tick timestamp)', home);
     END IF;
     IF existing IS NULL THEN
-        -- The same table as the extension's, without the storage parameters, which only a heap has.
+        -- The same table as the extension's (adoption.cpp has the reasons). Only a heap has these storage parameters.
         EXECUTE format('CREATE TABLE %s.shedlock (
             name varchar(255) COLLATE "C" PRIMARY KEY,
             lock_until timestamp NOT NULL,
@@ -147,7 +147,9 @@ BEGIN
             last_tick timestamp,
             last_done_tick timestamp,
             last_done_at timestamp,
-            run_tick timestamp)', home);
+            run_tick timestamp)%s', home,
+            CASE current_setting('default_table_access_method')
+                WHEN 'heap' THEN ' WITH (fillfactor = 90, vacuum_truncate = false)' END);
         -- An event trigger may have switched on row security.
         IF (SELECT relforcerowsecurity FROM pg_class WHERE oid = to_regclass(home || '.shedlock')) THEN
             RAISE object_not_in_prerequisite_state
@@ -3100,6 +3102,9 @@ BEGIN
             detail text COLLATE "C");
         CREATE INDEX ON @extschema@.shedlock_history (name, ended_at);
         ALTER TABLE @extschema@.shedlock_history REPLICA IDENTITY FULL, NO FORCE ROW LEVEL SECURITY;
+        IF current_setting('default_table_access_method') = 'heap' THEN
+            ALTER TABLE @extschema@.shedlock_history SET (vacuum_truncate = false); -- as for the lock table
+        END IF;
         history := '@extschema@.shedlock_history';
         FOR privileged IN
             SELECT DISTINCT CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END

@@ -25,7 +25,7 @@ SELECT relowner::regrole AS owner FROM pg_class WHERE oid = 'shedlock'::regclass
 ALTER DEFAULT PRIVILEGES FOR ROLE :owner GRANT ALL ON TABLES TO PUBLIC;
 SELECT clock_timestamp() AS before_history, shedlock_keep_history() \gset
 ALTER DEFAULT PRIVILEGES FOR ROLE :owner REVOKE ALL ON TABLES FROM PUBLIC;
-SELECT c.relowner = l.relowner AS same_owner, c.relreplident, c.relacl IS NULL OR NOT EXISTS (
+SELECT c.relowner = l.relowner AS same_owner, c.relreplident, c.reloptions, c.relacl IS NULL OR NOT EXISTS (
            SELECT FROM aclexplode(c.relacl) WHERE grantee <> c.relowner) AS only_the_owner_has_rights
   FROM pg_class c, pg_class l WHERE c.oid = 'shedlock_history'::regclass AND l.oid = 'shedlock'::regclass;
 SELECT attname, atttypid::regtype, attcollation::regcollation FROM pg_attribute
