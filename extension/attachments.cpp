@@ -71,8 +71,8 @@ void check_triggers(Relation table, table_shape &shape)
         else if (!is_protection(trigger) && !is_harmless_reference(trigger, shape))
             report_unusable(table, "it has triggers or foreign keys, which would not run",
                             "Drop the triggers and foreign keys (docs/operations.md says which may stay). Where Citus "
-                            "made them, call undistribute_table; where pgactive "
-                            "did, use a database that it does not replicate.");
+                            "made them: DROP EXTENSION IF EXISTS shedlock, SELECT undistribute_table('shedlock'), and "
+                            "install shedlock again. Where pgactive did: use a database that it does not replicate.");
     }
 }
 

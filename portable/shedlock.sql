@@ -2416,7 +2416,7 @@ BEGIN
                OR EXISTS (SELECT FROM pg_inherits WHERE inhrelid = id)
         UNION ALL SELECT 4, 'it has rules', 'Drop the rules.' WHERE t.relhasrules
         UNION ALL SELECT 5, 'it has triggers or foreign keys',
-                'Drop the triggers and foreign keys (docs/operations.md says which may stay). Where Citus made them, call undistribute_table; where pgactive did, use a database that it does not replicate.'
+                'Drop the triggers and foreign keys (docs/operations.md says which may stay). Where Citus made them: DROP EXTENSION IF EXISTS shedlock, SELECT undistribute_table(''shedlock''), and install shedlock again. Where pgactive did: use a database that it does not replicate.'
             FROM pg_trigger g JOIN pg_proc p ON p.oid = g.tgfoid
                  LEFT JOIN pg_constraint k ON k.oid = g.tgconstraint, ours
             WHERE g.tgrelid = id
@@ -3471,10 +3471,8 @@ BEGIN
 ($q$ SELECT 'error',
            format('table %s is distributed by Citus, or in its metadata: rows may be elsewhere',
                   logicalrelid::regclass),
-           format(CASE WHEN EXISTS (SELECT FROM pg_extension WHERE extname = 'shedlock')
-                       THEN 'Stop the jobs. DROP EXTENSION shedlock, which leaves the table; '
-                            'SELECT undistribute_table(%L); CREATE EXTENSION shedlock; and repeat shedlock_grant'
-                       ELSE 'Stop the jobs. SELECT undistribute_table(%L), and run shedlock.sql again' END,
+           format('Stop the jobs. DROP EXTENSION IF EXISTS shedlock, SELECT undistribute_table(%L), install shedlock '
+                  'again, and repeat shedlock_grant. The table keeps its rows, rights and settings',
                   logicalrelid::regclass)
       FROM pg_dist_partition JOIN pg_class c ON c.oid = logicalrelid
      WHERE logicalrelid = $1 OR $1 IS NULL AND relname = 'shedlock' $q$, '{citus}'),
