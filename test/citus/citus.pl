@@ -95,18 +95,33 @@ for my $database ('extension', 'portable')
 		'... until the workers have committed');
 
 	# With six clients, each run sees what all runs before it have written.
-	my $wait = "at_most => '1 h', wait => '1 h'";
+	my $wait = "'j', at_most => '1 h', wait => '1 h'";
+	my $one_row = 'INSERT INTO work SELECT 1, coalesce(max(seq), 0) + 1 FROM work';
+	my ($session, $token) = ("SELECT shedlock_acquire($wait)", "SELECT shedlock_acquire_token($wait) AS token \\gset");
 	my %scripts = (
-		shedlock_run => "CALL shedlock_run('j', '$next_work', $wait);\n",
-		shedlock_complete => "SELECT shedlock_acquire('j', $wait);\nBEGIN;\n$next_work;\n"
-			. "SELECT shedlock_complete('j');\nCOMMIT;\n",
+		shedlock_run => ["CALL shedlock_run($wait, command => '$next_work')"],
+		'shedlock_run, one row' => ["CALL shedlock_run($wait, command => '$one_row')"],
+		shedlock_complete => [ $session, 'BEGIN', $next_work, "SELECT shedlock_complete('j')", 'COMMIT' ],
+		shedlock_complete_token => [ $token, 'BEGIN', $next_work, "SELECT shedlock_complete_token('j', :token)",
+			'COMMIT' ],
+		'shedlock_complete in REPEATABLE READ' => [ $session, 'BEGIN ISOLATION LEVEL REPEATABLE READ', $next_work,
+			"SELECT shedlock_complete('j')", 'COMMIT' ],
+		shedlock_release => [ $session, 'BEGIN', $next_work, "SELECT shedlock_release('j')", 'COMMIT' ],
+		'shedlock_release of an array' => [ $session =~ s/'j'/'{j,k}'::text[]/r, 'BEGIN', $next_work,
+			"SELECT shedlock_release('{k,j}'::text[])", 'COMMIT' ],
+		'shedlock_release_token in a savepoint' => [ $token, 'BEGIN', $next_work, 'SAVEPOINT s',
+			"SELECT shedlock_release_token('j', :token)", 'RELEASE s', 'COMMIT' ],
+		shedlock_force_release => [ $session, 'BEGIN', $next_work, "SELECT shedlock_force_release('j')", 'COMMIT' ],
+		'shedlock_guard, then shedlock_release' => [ $session, 'BEGIN', "SELECT shedlock_guard('j')", $next_work,
+			'COMMIT', "SELECT shedlock_release('j')" ],
 	);
 	for my $how (sort keys %scripts)
 	{
 		$coordinator->safe_psql($database, "TRUNCATE work; DELETE FROM shedlock");
-		my ($ok, $done, $err) = pgbench_script($coordinator, $scripts{$how}, '-c', 6, '-t', often(20, 200), $database);
+		my $script = join '', map { /gset$/ ? "$_\n" : "$_;\n" } @{ $scripts{$how} };
+		my ($ok, $done, $err) = pgbench_script($coordinator, $script, '-c', 6, '-t', often(10, 200), $database);
 		ok($ok, "$database, $how: six clients do not fail") or diag($err);
-		is($coordinator->safe_psql($database, 'SELECT count(*) / 8, count(DISTINCT seq) FROM work'), "$done|$done",
+		is($coordinator->safe_psql($database, 'SELECT count(DISTINCT seq), max(seq) FROM work'), "$done|$done",
 			"$database, $how: each of $done runs sees the work of the previous one") or diag($err);
 	}
 }
@@ -138,24 +153,51 @@ is($coordinator->safe_psql('extension', "SELECT (SELECT count(*) FROM work), sta
 	'1|free|t', '... and if the coordinator then crashes, the work is there but not recorded as done, '
 		. 'and the lease has ended with the session');
 
-# The coordinator crashes, or a worker, or both, after the work has been prepared and the coordinator has committed.
-for my $crash ('coordinator', 'worker', 'coordinator and worker')
+# Somebody is killed, or a statement cancelled, while Citus commits: when the work is prepared on the workers and the
+# coordinator has not committed yet, or when it has, and no worker has. Then work and release both happen, or neither.
+# If no connection to a worker is lost, whoever waits for the lock gets it only afterwards, and sees what was written.
+my %kills = (
+	client => sub { $_[0]{worker}{run}->signal('KILL') },
+	statement => sub { $coordinator->safe_psql('postgres', "SELECT pg_cancel_backend($_[0]{pid})") },
+	session => sub { $coordinator->safe_psql('postgres', "SELECT pg_terminate_backend($_[0]{pid})") },
+	"worker's session" => sub { kill 'TERM', (prepared_sessions($_[0]))[0] },
+	worker => sub { $workers[1]->stop('immediate') },
+	coordinator => sub { crash_coordinator($_[0]) },
+	'coordinator and worker' => sub { crash_coordinator($_[0]); $workers[1]->stop('immediate') },
+);
+for my $database ('extension', 'portable')
 {
-	$coordinator->safe_psql('extension', "TRUNCATE work; DELETE FROM shedlock");
-	my $commit = start_commit([@nodes], 'extension', @{ $commits{shedlock_run} });
-	stop_workers($commit);
-	let_commit($commit, $is_free);
-	crash_coordinator($commit) if $crash =~ /coordinator/;
-	$workers[1]->stop('immediate') if $crash =~ /worker/;
-	resume_workers($commit);
-	answer($commit->{worker}) if $crash eq 'worker';
-	$workers[1]->start if $crash =~ /worker/;
-	is($coordinator->safe_psql('extension', "SELECT state, last_done_at IS NOT NULL FROM shedlock_locks"), 'free|t',
-		"a crash of the $crash while Citus commits: the run is done");
-	$coordinator->poll_query_until('extension', 'SELECT recover_prepared_transactions() IS NOT NULL');
-	$coordinator->poll_query_until('extension', 'SELECT count(*) = 8 FROM work');
-	is($coordinator->safe_psql('extension', 'SELECT count(*) FROM work'), '8',
-		'... and its work is visible once Citus has recovered the transaction');
+	for my $victim (sort keys %kills)
+	{
+		for my $when ('before', 'after')
+		{
+			my $is_undone = $when eq 'before' && $victim =~ /^(?:statement|session|coordinator.*)$/;
+			$coordinator->safe_psql($database, "TRUNCATE work; DELETE FROM shedlock");
+			my $commit = start_commit([@nodes], $database, @{ $commits{shedlock_run} });
+			if ($when eq 'after')
+			{
+				stop_workers($commit);
+				let_commit($commit, $is_free);
+			}
+			my $next = session($coordinator, $database);
+			put($next, "SELECT shedlock_acquire('j', '1 h', wait => '1 h')", 'SELECT count(*) FROM work');
+			$coordinator->poll_query_until($database,
+				"SELECT count(*) > 0 FROM pg_stat_activity WHERE query LIKE 'SELECT shedlock_acquire(%'");
+			$kills{$victim}->($commit);
+			ask($commit->{gate}, 'COMMIT') if $when eq 'before' && $victim !~ /^coordinator/;
+			resume_workers($commit);
+			close $commit->{worker}{in}; # if its commit failed, the portable edition's lock ends with its session
+			my $title = "$database, $victim killed $when the coordinator commits";
+			my $seen = $victim =~ /coordinator/ ? '' : answer($next);
+			is($seen, $is_undone ? "t\n0" : "t\n8", "$title: the next run sees what the last one has written")
+				if $victim !~ /worker|coordinator/;
+			$workers[1]->start if $victim =~ /worker$/;
+			$coordinator->poll_query_until($database, 'SELECT recover_prepared_transactions() IS NOT NULL');
+			is($coordinator->safe_psql($database, "SELECT (SELECT count(*) FROM work), l.last_done_at IS NOT NULL
+					FROM (SELECT) o LEFT JOIN shedlock_locks l ON l.name = 'j'"),
+				$is_undone ? '0|f' : '8|t', "$title: " . ($is_undone ? 'neither' : 'both') . ' happened');
+		}
+	}
 }
 
 # Only the coordinator grants locks. A worker can call it.

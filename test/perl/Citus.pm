@@ -11,7 +11,8 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use ShedLock;
 
-our @EXPORT = qw(start_cluster create_database session ask put answer start_commit stop_workers let_commit
+our @EXPORT = qw(start_cluster create_database session ask put answer start_commit prepared_sessions
+	stop_workers let_commit
 	resume_workers crash_coordinator);
 
 # Starts and returns the coordinator and the workers. Citus is set not to recover in-doubt transactions, because a test
@@ -94,20 +95,23 @@ sub start_commit
 	return $commit;
 }
 
-# Stops the workers' server processes that have prepared the transaction, and returns how many there are.
-sub stop_workers
+# The workers' server processes that have prepared the transaction.
+sub prepared_sessions
 {
 	my ($commit) = @_;
 	my ($coordinator, @workers) = @{ $commit->{nodes} };
-	for my $worker (@workers)
-	{
-		next if $worker->safe_psql($commit->{database}, 'SELECT count(*) FROM pg_prepared_xacts') == 0;
-		push @{ $commit->{stopped} }, split /\n/, $worker->safe_psql($commit->{database},
-			"SELECT pid FROM pg_stat_activity
-				WHERE backend_type = 'client backend' AND query LIKE 'PREPARE TRANSACTION%'");
-	}
+	return map { split /\n/, $_->safe_psql($commit->{database},
+			"SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend'
+				AND query LIKE 'PREPARE TRANSACTION%' AND EXISTS (SELECT FROM pg_prepared_xacts)") } @workers;
+}
+
+# Stops them, and returns how many there are.
+sub stop_workers
+{
+	my ($commit) = @_;
+	$commit->{stopped} = [ prepared_sessions($commit) ];
 	kill 'STOP', @{ $commit->{stopped} };
-	return scalar @{ $commit->{stopped} // [] };
+	return scalar @{ $commit->{stopped} };
 }
 
 # Lets the coordinator commit, and waits until the query $shown says that it has.
