@@ -52,14 +52,18 @@ acquire_request::acquire_request(session &session, const names &names, const opt
 acquire_request::answer acquire_request::ask(refusal *why, clock::time_point until,
                                              std::unique_ptr<connection> *unanswered_on)
 {
-    auto statement = call("shedlock_acquire_token", names_, arguments_) + ", " + sql::in_microseconds("tick") +
-                     ", tick" + sql::due(tick_sql());
-    if (why) // in the same statement, after the attempt
-        statement = "SELECT * FROM (" + statement +
-                    " OFFSET 0) AS asked (setting, token, microseconds, tick) LEFT JOIN LATERAL (" +
-                    rows_of_asked(has_tick() ? "asked.tick" : "") + " WHERE asked.token IS NULL) AS seen ON true";
-    auto reply = session_.ask(
-        statement, {name_}, until, {}, [this] { require_session(); }, unanswered_on);
+    const auto asked = call("shedlock_acquire_token", names_, arguments_) + ", " + sql::in_microseconds("tick") +
+                       ", tick" + sql::due(tick_sql());
+    const auto send = [&](const std::string &statement) {
+        return session_.ask(
+            statement, {name_}, until, {}, [this] { require_session(); }, unanswered_on);
+    };
+    const auto explained = [&](bool older) { // in the same statement, after the attempt
+        return send(
+            "SELECT * FROM (" + asked + " OFFSET 0) AS asked (setting, token, microseconds, tick) LEFT JOIN LATERAL (" +
+            rows_of_asked(has_tick() ? "asked.tick" : "", older) + " WHERE asked.token IS NULL) AS seen ON true");
+    };
+    auto reply = why ? ask_older(explained) : send(asked);
     if (const auto &tick = reply.rows.at(0)[2])
         tick_ = to_instant(tick);
     const auto granted = granted_by(reply.rows);
@@ -80,14 +84,16 @@ void acquire_request::require_session() const
 
 std::vector<fields> acquire_request::look(clock::time_point until, const std::optional<instant> &tick)
 try {
-    return session_.ask(rows_of_asked(tick ? sql::constant(*tick) : ""), {name_}, until).rows;
+    return ask_older([&](bool older) {
+        return session_.ask(rows_of_asked(tick ? sql::constant(*tick) : "", older), {name_}, until).rows;
+    });
 } catch (const reply_lost &failure) {
     throw connection_error{failure.what(), failure.sqlstate()};
 }
 
-std::string acquire_request::rows_of_asked(const std::string &tick) const
+std::string acquire_request::rows_of_asked(const std::string &tick, bool older) const
 {
-    return locks_query(names_, {tick, options_.retry, options_.start_within});
+    return locks_query(names_, {tick, options_.retry, options_.start_within}, older);
 }
 
 refusal acquire_request::explain(const std::vector<fields> &rows) const

@@ -41,7 +41,7 @@ private:
     void require_session() const;
     [[nodiscard]] bool has_schedule() const;
     [[nodiscard]] bool has_tick() const { return tick_ || has_schedule(); }
-    [[nodiscard]] std::string rows_of_asked(const std::string &tick) const;
+    [[nodiscard]] std::string rows_of_asked(const std::string &tick, bool older) const;
     [[nodiscard]] std::string tick_sql() const;
     [[nodiscard]] std::string tick_of_schedule(clock::duration ago) const;
 

@@ -26,12 +26,14 @@ namespace {
 reply ask_to_release(session &session, const names &names, token token, outcome how, clock::time_point until,
                      bool nowait, std::string_view detail, const std::stop_token &stop = {})
 {
-    return session.ask(call("shedlock_release_token", names,
-                            std::string{"$2::pg_catalog.int8, $3::pg_catalog.bool, nowait => "} +
-                                (nowait ? "true" : "false") + details::sql::detail(detail),
-                            !nowait),
-                       {names_literal(names), token_literal(token), how == outcome::done ? "true" : "false"}, until,
-                       stop);
+    return ask_older([&](bool older) { // which keep no detail
+        return session.ask(call("shedlock_release_token", names,
+                                std::string{"$2::pg_catalog.int8, $3::pg_catalog.bool, nowait => "} +
+                                    (nowait ? "true" : "false") + details::sql::detail(older ? "" : detail),
+                                !nowait),
+                           {names_literal(names), token_literal(token), how == outcome::done ? "true" : "false"}, until,
+                           stop);
+    });
 }
 
 // Whether it was refused because that acquisition has been released as done.

@@ -96,9 +96,19 @@ std::optional<refusal::reason> reason_of(const fields &row)
     return std::nullopt;
 }
 
+// What older functions do not tell, by their rule.
+std::string had_run_query(const tick_asked &asked)
+{
+    const auto is = [&](const char *column, const char *how) {
+        return std::string{column} + " OPERATOR(pg_catalog." + how + ") (" + asked.tick + ')';
+    };
+    return " CASE WHEN " + is("last_tick", ">") + " OR " + is("last_tick", "=") +
+           (asked.retry ? " AND " + is("last_done_tick", ">=") : "") + " THEN 'had run' END";
+}
+
 } // namespace
 
-std::string locks_query(const names &names, const tick_asked &asked)
+std::string locks_query(const names &names, const tick_asked &asked, bool older)
 {
     using sql = details::sql;
     const std::string list = names.list().size() == 1 ? "ARRAY[$1::pg_catalog.text]" : "$1::pg_catalog.text[]";
@@ -112,15 +122,15 @@ std::string locks_query(const names &names, const tick_asked &asked)
     return "SELECT asked_for.name, COALESCE(state, 'free'), COALESCE(holder, ''), token," + microseconds("last_tick") +
            microseconds("last_done_tick") + microseconds("lock_until") +
            " (extract(epoch FROM held_for) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8, " +
-           (asked.tick.empty()
-                ? "NULL, NULL"
-                : "@extschema@.shedlock_not_due(asked_for.name, " + asked.tick +
-                      (asked.retry ? ", true, " : ", false, ") + start_within + "), (extract(epoch FROM " + asked.tick +
-                      " OPERATOR(pg_catalog.+) " + start_within +
-                      " OPERATOR(pg_catalog.-) pg_catalog.clock_timestamp())"
-                      " OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8") +
-           " FROM pg_catalog.unnest(" + list + ") AS asked_for (name) LEFT JOIN @extschema@.shedlock_locks(" + list +
-           ") AS locks ON locks.name OPERATOR(pg_catalog.=) asked_for.name";
+           (asked.tick.empty() ? "NULL, NULL"
+            : older            ? had_run_query(asked) + ", NULL"
+                               : "@extschema@.shedlock_not_due(asked_for.name, " + asked.tick +
+                          (asked.retry ? ", true, " : ", false, ") + start_within + "), (extract(epoch FROM " +
+                          asked.tick + " OPERATOR(pg_catalog.+) " + start_within +
+                          " OPERATOR(pg_catalog.-) pg_catalog.clock_timestamp())"
+                          " OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8") +
+           " FROM pg_catalog.unnest(" + list + ") AS asked_for (name) LEFT JOIN @extschema@.shedlock_locks" +
+           (older ? "" : '(' + list + ')') + " AS locks ON locks.name OPERATOR(pg_catalog.=) asked_for.name";
 }
 
 refusal refusal_of(const std::vector<fields> &rows, const names &names)

@@ -14,8 +14,9 @@ struct tick_asked {
 
 // A query for the names $1 and their rows, to which a WHERE may be added, and its columns. A name without a row is
 // free. not_due says why the tick is not due any more; NULL if it is, or if there is none. late_in: after how many
-// microseconds it will be too late.
-std::string locks_query(const names &, const tick_asked & = {});
+// microseconds it will be too late. older: for functions that are so old that they cannot tell by name or tick. Then
+// the whole view is read.
+std::string locks_query(const names &, const tick_asked & = {}, bool older = false);
 namespace seen {
 enum column { name, state, holder, token, last_tick, last_done_tick, ends, held_for, not_due, late_in };
 }

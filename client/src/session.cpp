@@ -17,7 +17,7 @@ constexpr int needed_minor = 0;
 
 // what: the name, in the message, of the thing that has this version. update: what an administrator must do if it is
 // too old.
-void require_version(const std::string &what, const std::string &version, const char *update)
+void require_version(const std::string &what, const std::string &version, const std::string &update)
 {
     int major = 0, minor = 0;
     std::sscanf(version.c_str(), "%d.%d", &major, &minor);
@@ -61,9 +61,14 @@ std::string not_installed(const std::string &database, const std::string &search
            search_path + ", and this role must be allowed to use that schema";
 }
 
+bool is_undefined_function_or_column(std::string_view state)
+{
+    return state == "42883" || state == "42703";
+}
+
 bool is_undefined_object(std::string_view state)
 {
-    return state == "3F000" || state == "42883" || state == "42P01";
+    return state == "3F000" || state == "42P01" || is_undefined_function_or_column(state);
 }
 
 } // namespace
@@ -184,14 +189,16 @@ try {
     const auto found = send(edition_query, {}, until, stop).rows.at(0);
     if (!found[0])
         throw usage_error{not_installed(*found[2], *found[5])};
-    if (found[1])
-        require_version("extension shedlock", *found[1], "an administrator must run ALTER EXTENSION shedlock UPDATE");
-    else
-        require_version("the portable edition of shedlock",
-                        send("SELECT version FROM " + *found[0] + ".shedlock_version()", {}, until, stop)
-                            .rows.at(0)[0]
-                            .value_or("unknown"),
-                        "an administrator must run the shedlock.sql of a newer version");
+    const std::string what = found[1] ? "extension shedlock" : "the portable edition of shedlock";
+    const std::string update = found[1] ? "an administrator must run ALTER EXTENSION shedlock UPDATE"
+                                        : "an administrator must run the shedlock.sql of a newer version";
+    const auto version = found[1] ? *found[1]
+                                  : send("SELECT version FROM " + *found[0] + ".shedlock_version()", {}, until, stop)
+                                        .rows.at(0)[0]
+                                        .value_or("unknown");
+    require_version(what, version, update);
+    lacking_ = what + " is version " + version + " here, and lacks something that this client, version " +
+               SHEDLOCK_VERSION ", asks for: " + update;
     is_direct_ = found[4] == std::to_string(connection_->backend());
     const std::lock_guard hold{schema_mutex_};
     schema_ = *found[0];
@@ -242,7 +249,13 @@ reply session::ask(std::string_view sql, const fields &values, clock::time_point
     // The functions are no longer there: ALTER EXTENSION ... SET SCHEMA has moved them while we were connected, or
     // CREATE EXTENSION has replaced those of the portable edition.
     find_functions(until, stop);
-    return send(within(sql, until), values, until, stop, unanswered_on);
+    try {
+        return send(within(sql, until), values, until, stop, unanswered_on);
+    } catch (const usage_error &failure) {
+        if (!is_undefined_function_or_column(failure.sqlstate()))
+            throw;
+        throw outdated{lacking_ + ". PostgreSQL says: " + failure.what(), failure.sqlstate()};
+    }
 }
 
 edition session::edition()

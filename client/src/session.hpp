@@ -14,6 +14,20 @@ namespace shedlock::internal {
 // answer in time.
 clock::time_point latest_request(clock::time_point until) noexcept;
 
+// The functions are older than this client: they have no such function, argument or column. Nothing has happened.
+class outdated : public usage_error {
+public:
+    using usage_error::usage_error;
+};
+
+// Returns ask(false) or, if the functions are too old for that, ask(true), which asks for less.
+template <std::invocable<bool> Ask> auto ask_older(const Ask &ask)
+try {
+    return ask(false);
+} catch (const outdated &) {
+    return ask(true);
+}
+
 class session {
 public:
     using source = internal::source;
@@ -27,9 +41,9 @@ public:
     // for other requests, opening the connection and waiting for the answer. If there is no answer by then, the
     // connection is closed. Nothing is sent when less than a quarter of the time is left. `before` is called
     // immediately before sending. Throws reply_lost; connection_error when the request was not sent or the server
-    // accepts no writes; usage_error when the functions are missing or of another version; otherwise the error that the
-    // server reported, and then nothing has happened. If there is no answer in time, and `unanswered_on` is given, it
-    // gets the connection.
+    // accepts no writes; usage_error when the functions are missing, too old (outdated) or too new; otherwise the error
+    // that the server reported, and then nothing has happened. If there is no answer in time, and `unanswered_on` is
+    // given, it gets the connection.
     reply ask(std::string_view sql, const fields &, clock::time_point until, const std::stop_token & = {},
               const std::function<void()> &before = {}, std::unique_ptr<connection> *unanswered_on = nullptr);
     reply ask(std::string_view sql, const fields &values) { return ask(sql, values, time_limit()); }
@@ -80,7 +94,8 @@ private:
     mutable std::mutex schema_mutex_; // never held during a wait
     std::string schema_;              // quoted
 
-    timed_mutex turn_; // for what follows
+    timed_mutex turn_;    // for what follows
+    std::string lacking_; // the beginning of outdated's message
     std::unique_ptr<connection> connection_;
     std::future<std::unique_ptr<connection>> opening_;
 };

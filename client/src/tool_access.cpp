@@ -40,13 +40,16 @@ std::optional<std::string> tool_access::held_with(client &by, const names &what,
     std::vector<std::string> numbers;
     for (const auto one : tokens)
         numbers.push_back(std::to_string(one));
-    const auto rows = by.require()
-                          .shared
-                          .ask("SELECT name FROM @extschema@.shedlock_locks($1::pg_catalog.text[]) WHERE state "
-                               "OPERATOR(pg_catalog.=) 'held' AND token OPERATOR(pg_catalog.=) ANY "
-                               "($2::pg_catalog.int8[]) LIMIT 1",
-                               {array_literal(what.list()), array_literal(numbers)})
-                          .rows;
+    auto &shared = by.require().shared;
+    const auto rows =
+        ask_older([&](bool older) {
+            return shared.ask(std::string{"SELECT name FROM @extschema@.shedlock_locks"} +
+                                  (older ? "" : "($1::pg_catalog.text[])") +
+                                  " WHERE name OPERATOR(pg_catalog.=) ANY ($1::pg_catalog.text[]) AND state "
+                                  "OPERATOR(pg_catalog.=) 'held' AND token OPERATOR(pg_catalog.=) ANY "
+                                  "($2::pg_catalog.int8[]) LIMIT 1",
+                              {array_literal(what.list()), array_literal(numbers)});
+        }).rows;
     return rows.empty() ? std::nullopt : rows[0][0];
 }
 

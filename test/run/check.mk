@@ -12,7 +12,7 @@ longest_first = $(shell ls -S $(1))
 
 clients = client_address_0 client_address_1 client_pooled client_portable pqxx pqxx_pooled pqxx_portable client_thread tool tool_portable
 shipped = installed dist exports
-parts = faults portable_faults taps $(clients) types extension_tests asserted portable_tests languages languages_portable rules planted docs monitoring memory pairs $(shipped)
+parts = faults portable_faults taps $(clients) types older extension_tests asserted portable_tests languages languages_portable rules planted docs monitoring memory pairs $(shipped)
 all: $(parts)
 quick: rules extension_tests
 .PHONY: all quick extension client programs thread $(parts)
@@ -74,6 +74,9 @@ tool: | client extension
 tool_portable: | client extension
 	$(part) 'the tool on the portable edition' $(server) test/run/with-portable build/test/tool/tool_test \
 	  --gtest_filter=-signal.*:killed_tool.*:process_1.*:terminal.*:message.*:help.*:help_test.*:instant.*:history_rules.*:history_database.*:outage.*:dsn_command.*:after_the_work.*:crowd.*:failure.*:lost_lease.*
+
+older: | client extension
+	$(part) 'client and tool with older functions' test/older
 
 # Rules, random histories, faults, pairs of calls, and bugs that are planted to be found.
 rules: | programs

@@ -192,8 +192,7 @@ public:
     {
         if (!is_live())
             return;
-        const bool was_ours =
-            mine_->ask("release", (how == outcome::done ? "true" : "false") + pqxx_details::sql::detail(detail));
+        const bool was_ours = mine_->release(how == outcome::done ? "true" : "false", detail);
         completed();
         if (!was_ours)
             throw lost("released");
@@ -239,6 +238,14 @@ private:
                 tx.exec("SELECT " + pqxx_details::sql::call(function, names, token) + ", " + arguments + ')');
             tx.commit();
             return *rows[0][0].c_str() == 't';
+        }
+        bool release(const std::string &done, std::string_view detail)
+        try {
+            return ask("release", done + pqxx_details::sql::detail(detail));
+        } catch (const pqxx::sql_error &failure) {
+            if (detail.empty() || failure.sqlstate() != "42883")
+                throw;
+            return ask("release", done); // functions older than this header keep no detail
         }
         void report(const std::string &text) const { connection->process_notice(text + '\n'); }
         void report_unreleased(const char *why) const noexcept
