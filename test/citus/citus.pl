@@ -119,7 +119,7 @@ for my $database ('extension', 'portable')
 	{
 		$coordinator->safe_psql($database, "TRUNCATE work; DELETE FROM shedlock");
 		my $script = join '', map { /gset$/ ? "$_\n" : "$_;\n" } @{ $scripts{$how} };
-		my ($ok, $done, $err) = pgbench_script($coordinator, $script, '-c', 6, '-t', often(10, 200), $database);
+		my ($ok, $done, $err) = pgbench_script($coordinator, $script, '-c', 6, '-t', often(10, 50), $database);
 		ok($ok, "$database, $how: six clients do not fail") or diag($err);
 		is($coordinator->safe_psql($database, 'SELECT count(DISTINCT seq), max(seq) FROM work'), "$done|$done",
 			"$database, $how: each of $done runs sees the work of the previous one") or diag($err);
