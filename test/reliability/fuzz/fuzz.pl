@@ -16,11 +16,11 @@ my $seed = $ENV{FUZZ_SEED} // time;
 my $calls = often(3_500, 260_000);
 my @encodings = qw(UTF8 SQL_ASCII LATIN1 EUC_JP);
 
-$ENV{FUZZ_CLOCK} = PostgreSQL::Test::Utils::tempdir() . '/clock';
-open my $clock, '>', $ENV{FUZZ_CLOCK} or die;
+$ENV{SERVER_CLOCK} = PostgreSQL::Test::Utils::tempdir() . '/clock';
+open my $clock, '>', $ENV{SERVER_CLOCK} or die;
 truncate $clock, 4_194_304 * 8; # a time for every process id that Linux allows; nearly all of the file is a hole
 close $clock;
-chmod 0666, $ENV{FUZZ_CLOCK};
+chmod 0666, $ENV{SERVER_CLOCK};
 my $checks = { LD_PRELOAD => 'libc_malloc_debug.so.0 ' . program('server_clock.so'), MALLOC_CHECK_ => 3,
 	MALLOC_PERTURB_ => 165 };
 sub started

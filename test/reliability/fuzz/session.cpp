@@ -52,12 +52,12 @@ void hear(void *warnings, const PGresult *notice)
 // The file of server_clock.
 std::atomic<std::int64_t> *time_of_process(int pid)
 {
-    const int file = ::open(std::getenv("FUZZ_CLOCK"), O_RDWR | O_CLOEXEC);
+    const int file = ::open(std::getenv("SERVER_CLOCK"), O_RDWR | O_CLOEXEC);
     const auto page = static_cast<std::size_t>(pid) / 512;
     void *const memory =
         ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, static_cast<off_t>(page * 4096));
     if (memory == MAP_FAILED)
-        throw std::runtime_error("cannot map FUZZ_CLOCK");
+        throw std::runtime_error("cannot map SERVER_CLOCK");
     return static_cast<std::atomic<std::int64_t> *>(memory) + pid % 512;
 }
 
