@@ -435,6 +435,12 @@ TEST_F(pqxx_test, is_released_with_a_detail)
     EXPECT_EQ(history.of(name), "failed: the disk is full\ndone\ndone: a\\x00b \\xFF €");
 }
 
+TEST_F(pqxx_test, is_released_as_done_although_nothing_keeps_its_text)
+{
+    shedlock::try_acquire(db, name, {.at_most = 1min})->release(outcome::done, "all sent");
+    EXPECT_EQ(server::last_outcome(name), "done");
+}
+
 TEST_F(pqxx_test, is_inert_once_released)
 {
     auto mine = shedlock::try_acquire(db, name, {.at_most = 1min});
