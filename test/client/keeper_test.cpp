@@ -87,18 +87,23 @@ TEST_F(keeper_test, keeps_a_thousand_locks_and_loses_only_those_whose_rows_are_l
         EXPECT_EQ(connections(), "2") << "the callers', and the keeper's";
         EXPECT_LT(threads() - before, 10);
     };
+    // A busy machine may be too slow for one batch, which is an event about all locks, and not about a single one.
+    const auto heard_of_one_lock = [&](event::kind what) {
+        return std::ranges::count_if(heard.all(),
+                                     [&](const event &one) { return one.what == what && !one.lock.list().empty(); });
+    };
     pass(false);
-    EXPECT_EQ(heard.texts(), "");
+    EXPECT_EQ(heard_of_one_lock(event::kind::extend_failing), 0) << heard.texts();
 
     pqxx::connection other;
     pqxx::work rows{other};
     rows.exec("SELECT FROM shedlock WHERE name ~ '^" + name + " .*(50b|51)$' FOR UPDATE");
     pass(true);
-    EXPECT_TRUE(server::comes_true([&] { return heard.count(event::kind::extend_failing) == 20; })) << heard.texts();
+    EXPECT_TRUE(server::comes_true([&] { return heard_of_one_lock(event::kind::extend_failing) == 20; }))
+        << heard.texts();
     pass(true);
     pass(true); // an hour, and three minutes
-    EXPECT_TRUE(server::comes_true([&] { return heard.count(event::kind::lost) == 20; })) << heard.texts();
-    EXPECT_EQ(heard.all().size(), 40u) << heard.texts();
+    EXPECT_TRUE(server::comes_true([&] { return heard_of_one_lock(event::kind::lost) == 20; })) << heard.texts();
     for (const auto &one : all) {
         EXPECT_EQ(one.held(), !is_stuck(one)) << one.names().to_text();
         EXPECT_TRUE(is_stuck(one) ? server::comes_true([&] { return one.stop_token().stop_requested(); })
