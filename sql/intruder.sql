@@ -13,7 +13,7 @@ SELECT p.oid::regprocedure AS routine,
   FROM pg_depend d JOIN pg_proc p ON p.oid = d.objid
  WHERE d.classid = 'pg_proc'::regclass AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
    AND d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'shedlock')
- ORDER BY 1::text COLLATE "C";
+ ORDER BY p.oid::regprocedure::text COLLATE "C";
 SELECT r AS role, t AS relation, string_agg(p, ' ' ORDER BY p) AS privileges
   FROM unnest(ARRAY['regress_nobody', 'regress_user', 'regress_admin']) r,
        (SELECT relname FROM pg_class WHERE relname ~ '^shedlock' AND relkind IN ('r', 'v')) AS relations (t),
@@ -23,7 +23,7 @@ SELECT r AS role, t AS relation, string_agg(p, ' ' ORDER BY p) AS privileges
  GROUP BY 1, 2 ORDER BY 1, 2;
 -- SECURITY DEFINER: only functions that must read catalogs, grant, or create a trigger, each with its own search_path.
 SELECT p.oid::regprocedure AS security_definer, p.proconfig
-  FROM pg_proc p WHERE p.proname LIKE 'shedlock%' AND p.prosecdef ORDER BY 1::text COLLATE "C";
+  FROM pg_proc p WHERE p.proname LIKE 'shedlock%' AND p.prosecdef ORDER BY p.oid::regprocedure::text COLLATE "C";
 
 -- Somebody else's locks.
 SELECT shedlock_acquire('theirs', '1 h'), shedlock_pause('paused', 'by the owner');
