@@ -109,12 +109,12 @@ BEGIN
     -- A role that may create functions in the same schema could make calls of ours ambiguous, so that no lock can be
     -- acquired. The owner of the schema could replace our functions, and so act as their owner.
     creators := (SELECT string_agg(r.role, ', ' ORDER BY r.role) FROM (
-        SELECT 'PUBLIC' AS role FROM pg_namespace n, aclexplode(n.nspacl) a
-         WHERE n.oid = home::regnamespace AND a.grantee = 0 AND a.privilege_type = 'CREATE'
+        SELECT 'PUBLIC' AS role WHERE has_schema_privilege('public', home::regnamespace, 'CREATE')
         UNION ALL
         SELECT r.oid::regrole::text FROM pg_roles r -- the owner of the database is a member of pg_database_owner
          WHERE NOT r.rolsuper AND r.rolname <> 'pg_database_owner'
            AND (has_schema_privilege(r.oid, home::regnamespace, 'CREATE')
+                    AND NOT has_schema_privilege('public', home::regnamespace, 'CREATE')
                 OR pg_has_role(r.oid, (SELECT nspowner FROM pg_namespace WHERE oid = home::regnamespace), 'MEMBER'))
            AND NOT pg_has_role(r.oid, current_user, 'MEMBER')) r);
     IF creators <> '' THEN
@@ -3308,13 +3308,13 @@ BEGIN
              WHERE t.oid = $1 AND NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'shedlock')
             UNION ALL
             SELECT extnamespace::regnamespace, extowner, true FROM pg_extension WHERE extname = 'shedlock') h,
-           LATERAL (SELECT 'PUBLIC' AS creator FROM pg_namespace n, aclexplode(n.nspacl) a
-                     WHERE n.oid = home AND a.grantee = 0 AND a.privilege_type = 'CREATE'
+           LATERAL (SELECT 'PUBLIC' AS creator WHERE has_schema_privilege('public', home, 'CREATE')
                     UNION ALL
                     SELECT r.oid::regrole::text FROM pg_roles r
                      WHERE NOT r.rolsuper AND r.rolname <> 'pg_database_owner'
                        AND NOT pg_has_role(r.oid, installer, 'MEMBER')
                        AND (has_schema_privilege(r.oid, home, 'CREATE')
+                                AND NOT has_schema_privilege('public', home, 'CREATE')
                             OR NOT is_extension
                                AND pg_has_role(r.oid, (SELECT nspowner FROM pg_namespace WHERE oid = home), 'MEMBER'))
                        AND NOT (is_extension
