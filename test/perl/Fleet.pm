@@ -198,15 +198,18 @@ sub forgotten
 		grep { $_->{name} =~ /^kept_/ && !$there{"$_->{name} $_->{token}"} } @grants;
 }
 
-# Returns pairs of grants of one name of which the one acknowledged later has no greater token. Skips grants with the
-# token 0, which means that a session did not find its row when it looked for its token.
+# Returns pairs of grants of one name of which the one acknowledged later has no greater token. If its lease was over
+# then, its reply was late, and it may have been granted first. Skips grants with the token 0, which means that a session
+# did not find its row when it looked for its token.
 sub backward_tokens
 {
 	my (%last, @found);
 	for my $grant (sort { $a->{from} <=> $b->{from} } grep { $_->{token} } @_)
 	{
 		my $before = $last{ $grant->{name} };
-		push @found, told($before) . ' and ' . told($grant) if $before && $grant->{token} <= $before->{token};
+		my $is_late = $grant->{from} >= $grant->{to};
+		push @found, told($before) . ' and ' . told($grant)
+			if $before && $grant->{token} <= $before->{token} && !$is_late;
 		$last{ $grant->{name} } = $grant if !$before || $grant->{token} > $before->{token};
 	}
 	return @found;

@@ -21,5 +21,6 @@ is(backward_tokens(@one), 0, 'tokens grow, for each name separately');
 is(backward_tokens(@one, grant('a', 2, 4, 5)), 1, 'a repeated token is found');
 is(backward_tokens(@one, grant('a', 1, 4, 5)), 1, '... and a smaller one');
 is(backward_tokens(@one, grant('a', 0, 4, 5)), 0, 'an unknown token does not count');
+is(backward_tokens(@one, grant('a', 1, 4, 3)), 0, '... and neither does a reply that came after the lease');
 
 done_testing();
