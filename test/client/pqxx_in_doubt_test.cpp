@@ -62,7 +62,7 @@ TEST_F(pqxx_in_doubt_test, the_tick_is_refused_if_it_was_committed)
     barrier.exec("SELECT pg_advisory_unlock(31)");
     EXPECT_TRUE(server::comes_true([&] { return table.rows() == "1"; }));
     network.cut();
-    EXPECT_THROW(running.get(), pqxx::in_doubt_error);
+    EXPECT_THROW(running.get(), shedlock::in_doubt);
     EXPECT_EQ(server::last_outcome(name), "done");
     table.do_no_more();
     pqxx::connection db{server::connection()};
@@ -75,7 +75,7 @@ TEST_F(pqxx_in_doubt_test, the_tick_is_due_again_if_it_was_not_committed)
     const table_of_work table{"pg_terminate_backend(pg_backend_pid())"};
     {
         pqxx::connection db{server::connection()};
-        EXPECT_THROW(shedlock::run(db, name, once, work), pqxx::in_doubt_error);
+        EXPECT_THROW(shedlock::run(db, name, once, work), shedlock::in_doubt);
     }
     EXPECT_EQ(table.rows(), "0");
     table.do_no_more();
@@ -93,7 +93,7 @@ TEST_F(pqxx_in_doubt_test, a_run_says_so_even_if_its_work_does_not)
         work(tx);
         EXPECT_THROW(tx.commit(), pqxx::in_doubt_error);
     };
-    EXPECT_THROW(shedlock::run(db, name, once, swallows), pqxx::in_doubt_error);
+    EXPECT_THROW(shedlock::run(db, name, once, swallows), shedlock::in_doubt);
     EXPECT_EQ(table.rows(), "0");
 }
 
@@ -107,10 +107,23 @@ TEST_F(pqxx_in_doubt_test, the_lock_is_not_inert)
     {
         pqxx::work tx{doubtful};
         work(tx);
-        EXPECT_THROW(commit(*mine, tx), pqxx::in_doubt_error);
+        EXPECT_THROW(commit(*mine, tx), shedlock::in_doubt);
     }
     EXPECT_EQ(server::state(name), "held");
     mine.reset();
     EXPECT_EQ(server::state(name), "free");
     EXPECT_EQ(server::last_outcome(name), "failed");
+}
+
+TEST_F(pqxx_in_doubt_test, an_acquire_says_so)
+{
+    const server::missing_standby missing;
+    proxy network;
+    auto acquiring = std::async(std::launch::async, [&] {
+        pqxx::connection db{network.connection()};
+        (void) shedlock::try_acquire(db, name, once);
+    });
+    EXPECT_TRUE(server::comes_true(server::a_commit_waits_for_the_standby));
+    network.cut();
+    EXPECT_THROW(acquiring.get(), shedlock::in_doubt);
 }

@@ -952,7 +952,7 @@ TEST_F(pqxx_test, is_in_doubt_when_a_commit_returns_without_a_connection)
 {
     odd_work::is_disconnected_by_its_commit = true;
     pqxx::connection other{server::connection()};
-    EXPECT_THROW(shedlock::run<odd_work>(other, name, {1min}, [](odd_work &) {}), pqxx::in_doubt_error);
+    EXPECT_THROW(shedlock::run<odd_work>(other, name, {1min}, [](odd_work &) {}), shedlock::in_doubt);
     odd_work::is_disconnected_by_its_commit = false;
 }
 #endif

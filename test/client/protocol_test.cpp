@@ -8,11 +8,6 @@ namespace {
 
 using pending = std::future<std::optional<shedlock::lock>>;
 
-bool a_commit_waits_for_the_standby()
-{
-    return server::ask("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") == "1";
-}
-
 } // namespace
 
 class protocol_test : public with_server {
@@ -332,7 +327,7 @@ TEST_F(protocol_test, does_not_believe_a_grant_whose_wait_for_the_standby_was_ca
     {
         const server::missing_standby missing;
         auto acquiring = acquire_behind(patient, {.at_most = 10h});
-        EXPECT_TRUE(server::comes_true(a_commit_waits_for_the_standby));
+        EXPECT_TRUE(server::comes_true(server::a_commit_waits_for_the_standby));
         EXPECT_EQ(server::cancel("shedlock_acquire_token"), 1);
         expect_no_belief_in(acquiring);
     }
@@ -345,7 +340,7 @@ TEST_F(protocol_test, does_not_believe_a_grant_whose_session_was_terminated_whil
     const server::missing_standby missing;
     auto patient = client(server::connection(), 2h);
     auto acquiring = acquire_behind(patient, {.at_most = 10h});
-    EXPECT_TRUE(server::comes_true(a_commit_waits_for_the_standby));
+    EXPECT_TRUE(server::comes_true(server::a_commit_waits_for_the_standby));
     EXPECT_EQ(server::terminate("shedlock_acquire_token"), 1);
     expect_no_belief_in(acquiring);
 }
@@ -356,7 +351,7 @@ TEST_F(protocol_test, confirms_a_grant_when_the_standby_is_there_again)
         auto patient = client(server::connection(), 1h);
         std::optional<server::missing_standby> missing{std::in_place};
         auto acquiring = acquire_behind(patient);
-        EXPECT_TRUE(server::comes_true(a_commit_waits_for_the_standby));
+        EXPECT_TRUE(server::comes_true(server::a_commit_waits_for_the_standby));
         EXPECT_EQ(end_wait("shedlock_acquire_token"), 1);
         EXPECT_TRUE(server::comes_true([&] { return server::state(name) == "held"; }));
         missing.reset();
@@ -374,8 +369,8 @@ TEST_F(protocol_test, does_not_count_on_an_extend_whose_wait_for_the_standby_was
     const server::missing_standby missing;
     std::atomic<bool> done = false, was_cancelled = false;
     const std::jthread cancelling{[&] {
-        while (!done)
-            if (a_commit_waits_for_the_standby()) // if it were cancelled before, the commit would not have happened
+        while (!done) // if it were cancelled before the commit waits, that would not have happened
+            if (server::a_commit_waits_for_the_standby())
                 was_cancelled = server::cancel("shedlock_extend_token") > 0 || was_cancelled;
     }};
     auto extending = std::async(std::launch::async, [&] { mine->extend(48h); });
@@ -394,7 +389,7 @@ TEST_F(protocol_test, does_not_deny_an_extend_because_the_next_try_was_cancelled
     {
         const server::missing_standby missing;
         auto extending = std::async(std::launch::async, [&] { mine->extend(2h); });
-        EXPECT_TRUE(server::comes_true(a_commit_waits_for_the_standby));
+        EXPECT_TRUE(server::comes_true(server::a_commit_waits_for_the_standby));
         auto locking = std::async(std::launch::async, [&] { table.exec("LOCK TABLE shedlock"); }); // the next try waits
         EXPECT_TRUE(server::comes_true([] {
             return server::ask("SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND NOT granted") ==

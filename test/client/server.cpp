@@ -193,6 +193,11 @@ missing_standby::~missing_standby()
     ask("SELECT pg_reload_conf()");
 }
 
+bool a_commit_waits_for_the_standby()
+{
+    return ask("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") == "1";
+}
+
 kept_history::kept_history() : since_{ask("SELECT clock_timestamp()")}
 {
     ask("SELECT shedlock_keep_history()");

@@ -48,6 +48,8 @@ public:
     missing_standby &operator=(const missing_standby &) = delete;
 };
 
+bool a_commit_waits_for_the_standby();
+
 // While one of these lives, the server records each run that ends.
 class kept_history {
 public:

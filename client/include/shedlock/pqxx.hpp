@@ -16,11 +16,11 @@
 //
 // Errors: lock_lost means that the lock is not ours any more. It is thrown if the server refuses an extend or release,
 // and for SQLSTATE SL001 from this header's own statements and commits, which means that nothing was committed.
-// usage_error (shedlock's) is thrown without asking the server. Every other error is libpqxx's, unchanged:
-// pqxx::sql_error (22xxx) for arguments, which the server checks; pqxx::in_doubt_error if the connection broke during a
-// commit, which may have succeeded. If the run had a tick and retry, run the same tick again, without start_within: it
-// is refused if the first run was committed. Save the tick for that, because by then options.every or options.cron may
-// yield a later one.
+// usage_error (shedlock's) is thrown without asking the server; in_doubt, with libpqxx's nested, if the connection
+// broke during a commit, which may have succeeded. Then, if the run had a tick and retry, run the same tick again,
+// without start_within: it is refused if the first run was committed. Save the tick for that, because by then
+// options.every or options.cron may yield a later one. Every other error is libpqxx's, unchanged: pqxx::sql_error
+// (22xxx) for arguments, which the server checks, for example.
 #pragma once
 
 #include "types.hpp"
@@ -129,12 +129,16 @@ template <class Tx> pqxx::result execute(Tx &tx, const std::string &statement)
     return noticing_loss([&] { return pqxx::result{tx.exec(statement)}; });
 }
 
-// A robusttransaction that has lost its connection can return normally although it was rolled back.
+// Throws our in_doubt: a C++20 program cannot construct libpqxx's if the library was built as C++17, as Ubuntu 24.04's
+// is (undefined reference). A robusttransaction that has lost its connection can return normally although it was rolled
+// back.
 template <class Tx> void commit(Tx &tx)
-{
+try {
     noticing_loss([&] { tx.commit(); });
     if (!tx.conn().is_open())
-        throw pqxx::in_doubt_error{"the connection was lost during the commit, which may have succeeded"};
+        throw in_doubt{"the connection was lost during the commit, which may have succeeded"};
+} catch (const pqxx::in_doubt_error &failure) {
+    std::throw_with_nested(in_doubt{failure.what()});
 }
 
 template <class Tx>
@@ -236,7 +240,7 @@ private:
             pqxx::work tx{*connection};
             const auto rows =
                 tx.exec("SELECT " + pqxx_details::sql::call(function, names, token) + ", " + arguments + ')');
-            tx.commit();
+            pqxx_details::commit(tx);
             return *rows[0][0].c_str() == 't';
         }
         bool release(const std::string &done, std::string_view detail)
@@ -278,7 +282,7 @@ private:
     pqxx::work tx{connection};
     if (const auto granted = pqxx_details::acquire(tx, what, how, wait)) {
         mine.emplace(connection, what, granted->token, granted->tick);
-        tx.commit();
+        pqxx_details::commit(tx);
     }
     return mine;
 }
@@ -338,7 +342,7 @@ namespace pqxx_details {
 
 // For a transaction of run that the work has ended, perhaps with a COMMIT that libpqxx has not seen. Rolls back what is
 // left, and returns whether it was committed, which has released the lock as done; otherwise the lock is released as
-// failed. Throws pqxx::in_doubt_error if that is not known.
+// failed. Throws in_doubt if that is not known.
 template <class Tx> bool was_committed(pqxx::connection &connection, Tx &tx, pqxx_lock &lock)
 {
     try {
@@ -348,7 +352,7 @@ template <class Tx> bool was_committed(pqxx::connection &connection, Tx &tx, pqx
         return true;
     }
     try {
-        tx.commit();                      // throws in_doubt_error if an earlier commit was in doubt
+        pqxx_details::commit(tx);         // throws in_doubt if an earlier commit was in doubt
     } catch (const pqxx::usage_error &) { // it was aborted
     }
     try {
@@ -357,8 +361,8 @@ template <class Tx> bool was_committed(pqxx::connection &connection, Tx &tx, pqx
         pqxx::work now{connection};
         if (*now.exec(sql::is_done(lock.names(), lock.token()))[0][0].c_str() == 't')
             return true;
-        std::throw_with_nested(pqxx::in_doubt_error{"the work ended the transaction of shedlock::run, which may have "
-                                                    "been committed: another caller has acquired the lock since"});
+        std::throw_with_nested(in_doubt{"the work ended the transaction of shedlock::run, which may have been "
+                                        "committed: another caller has acquired the lock since"});
     }
     return false;
 }
@@ -409,7 +413,7 @@ void run(pqxx::connection &connection, pqxx_lock &lock, std::chrono::microsecond
 // tx completes the lock before it is given to work, and once more afterwards. So if work commits tx itself, that commit
 // releases the lock as done, whatever work does then, and what it does on the connection afterwards is not part of the
 // run. If work ends tx in another way, or leaves a stream open in it, usage_error is thrown, with libpqxx's nested, and
-// the lock is released as failed; pqxx::in_doubt_error if it is not known whether tx was committed.
+// the lock is released as failed; in_doubt if it is not known whether tx was committed.
 //
 // Not the first statement of work: SET TRANSACTION (25001); the isolation level is that of Tx. On the portable edition
 // the row is locked until tx ends. A guard or an extend from another connection waits for that, and an extend in tx

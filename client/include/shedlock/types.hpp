@@ -22,7 +22,7 @@ namespace shedlock {
 // ---- Errors ----
 
 // That another caller holds the lock is an outcome, not an error. For errors, what() is a message for people. Of these
-// classes pqxx.hpp throws only lock_lost and usage_error; all other errors that it throws are libpqxx's.
+// classes pqxx.hpp throws only in_doubt, lock_lost and usage_error; all other errors that it throws are libpqxx's.
 
 // The server could not do what was asked. sqlstate() is its code, or empty.
 class SHEDLOCK_EXPORT error : public std::runtime_error {
@@ -46,7 +46,8 @@ public:
 
 // A reply was lost, or came with a warning that the commit may not have reached the standby, and the client could not
 // find out in time whether the request was carried out. After an acquire the lock may be held in our name, for at_most
-// at the longest; the caller must not work under it. (The client then tries to release it, in a thread.)
+// at the longest; the caller must not work under it. (The client of shedlock.hpp then tries to release it, in a thread.)
+// From pqxx.hpp: the connection broke during a commit.
 class SHEDLOCK_EXPORT in_doubt : public connection_error {
 public:
     using connection_error::connection_error;

@@ -99,8 +99,6 @@ private:
         return false;
     } catch (const shedlock::connection_error &) { // in_doubt, too
         return false;
-    } catch (const pqxx::in_doubt_error &) {
-        return false;
     } catch (const pqxx::failure &failure) {
         const auto state = shedlock::libpqxx::sqlstate(failure);
         const bool is_broken = state.empty() || state.starts_with("57P") || state.starts_with("08");
