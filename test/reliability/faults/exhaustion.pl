@@ -221,4 +221,5 @@ for my $n (1 .. $exhausted)
 seen(22, $exhausted, 'times');
 
 $server->stop;
+system_or_bail('umount', $wal_disk, $table_disk);
 done_testing();
