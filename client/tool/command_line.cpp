@@ -204,10 +204,22 @@ void check_and_fill_in(request &asked)
         how.holder = default_holder();
 }
 
+// Help of up to 120 columns, with lines that end where ours do. Without these settings CLI11 2.6 breaks them at 80.
+template <class Formatter> void lay_out(Formatter &formatter)
+{
+    formatter.column_width(28);
+    if constexpr (requires { formatter.enable_footer_formatting(false); }) { // 2.6 or later
+        formatter.long_option_alignment_ratio(2.5F / 28);                    // not indented if there is no short one
+        formatter.right_column_width(92);
+        formatter.enable_description_formatting(false);
+        formatter.enable_footer_formatting(false);
+    }
+}
+
 // CLI11 does not know of the command after "--".
 class usage_of_run : public CLI::Formatter {
 public:
-    usage_of_run() { column_width(28); }
+    usage_of_run() { lay_out(*this); }
     std::string make_usage(const CLI::App *, std::string) const override
     {
         return "Usage: shedlock run [OPTIONS] NAME... -- COMMAND ARG...\n";
@@ -235,7 +247,7 @@ public:
             ->excludes(dsn);
         app.require_subcommand(1);
         app.fallthrough();
-        app.get_formatter()->column_width(28);
+        lay_out(*app.get_formatter());
         add_run();
         add_list();
         add_history();

@@ -22,7 +22,7 @@ _shedlock_command() # INDEX
 
 _shedlock() # PROGRAM
 {
-    local option='s/^ +(-[a-zA-Z],)?(--?[a-zA-Z][a-z-]*)( .*|$)/\2/p' subcommand='' words i
+    local option='s/^ +(-[a-zA-Z], ?)?(--?[a-zA-Z][a-z-]*)( .*|$)/\2/p' subcommand='' words i
     words=$(_shedlock_listed 's/^  ([a-z]+)  .*/\1/p' "$1")
     for ((i = 1; i < COMP_CWORD; i++)); do
         if [[ $subcommand == run && ${COMP_WORDS[i]} == -- ]]; then
