@@ -2,6 +2,7 @@
 #include "proxy.hpp"
 #include "server.hpp"
 
+#include <functional>
 #include <future>
 #include <gtest/gtest.h>
 #include <shedlock/pqxx.hpp>
@@ -115,15 +116,28 @@ TEST_F(pqxx_in_doubt_test, the_lock_is_not_inert)
     EXPECT_EQ(server::last_outcome(name), "failed");
 }
 
-TEST_F(pqxx_in_doubt_test, an_acquire_says_so)
+// The commit of a request that waits for the standby is cut off.
+void expect_doubt(const std::function<void(pqxx::connection &)> &request)
 {
-    const server::missing_standby missing;
-    proxy network;
-    auto acquiring = std::async(std::launch::async, [&] {
-        pqxx::connection db{network.connection()};
-        (void) shedlock::try_acquire(db, name, once);
-    });
-    EXPECT_TRUE(server::comes_true(server::a_commit_waits_for_the_standby));
-    network.cut();
-    EXPECT_THROW(acquiring.get(), shedlock::in_doubt);
+    {
+        const server::missing_standby missing;
+        proxy network;
+        auto asking = std::async(std::launch::async, [&] {
+            pqxx::connection db{network.connection()};
+            request(db);
+        });
+        EXPECT_TRUE(server::comes_true(server::a_commit_waits_for_the_standby));
+        network.cut();
+        EXPECT_THROW(asking.get(), shedlock::in_doubt);
+    }
+    EXPECT_TRUE(server::comes_true([] { return !server::a_commit_waits_for_the_standby(); })) << "for the next test";
+}
+
+TEST_F(pqxx_in_doubt_test, acquire_and_extend_say_so)
+{
+    expect_doubt([&](auto &db) { (void) shedlock::try_acquire(db, name, once); });
+    pqxx::connection direct{server::connection()};
+    const auto mine = shedlock::try_acquire(direct, name + " extended", once);
+    ASSERT_TRUE(mine);
+    expect_doubt([&](auto &db) { shedlock::pqxx_lock{db, mine->names(), mine->token()}.extend(1min); });
 }
