@@ -43,6 +43,8 @@ public:
         const auto &end = limits_.end;
         const auto &stop = limits_.stop;
         for (;;) {
+            if (stop.stop_requested())
+                over_ = std::min(over_, later(clock::now(), session_.patience()));
             const bool is_last = clock::now() >= end || stop.stop_requested();
             const bool explains = is_last && !doubt_;
             bool is_refused = false;
@@ -56,8 +58,8 @@ public:
                     return granted;
                 }
                 if (!doubt_ && (is_last || tick_is_over())) {
-                    if (refusal_ && !explains)
-                        *refusal_ = request_.explain(look(request_.tick()));
+                    if (!explains)
+                        explain();
                     return std::nullopt;
                 }
                 is_refused = !doubt_;
@@ -67,12 +69,15 @@ public:
             if (doubt_ && clock::now() >= doubt_->end)
                 throw in_doubt{"it is not known whether " + names_.to_text() +
                                " was acquired; if so, it is free again after at_most. " + doubt_->why};
-            if (is_refused)
-                caller_.wait(std::min(end, late_), stop);
-            else if (doubt_)
+            if (doubt_) {
                 rest(doubt_->end);
-            else
-                backoff_.rest(server_end_.value_or(end), stop);
+            } else if (is_refused) {
+                caller_.wait(std::min(end, late_), stop);
+                if (stop.stop_requested()) { // another request could be granted, and use up the tick
+                    explain();
+                    return std::nullopt;
+                }
+            }
         }
     }
 
@@ -122,7 +127,8 @@ private:
         outage_.end(names_);
     }
 
-    // Called in an exception handler. Returns if the call should go on; otherwise throws what the caller should get.
+    // Called in an exception handler. Returns, after a pause, if the call should go on; otherwise throws what the
+    // caller should get.
     void unreached(const connection_error &failure)
     {
         if (!server_end_)
@@ -131,6 +137,9 @@ private:
             throw;
         over_ = std::max(over_, later(*server_end_, session_.patience()));
         outage_.begin(names_, failure);
+        backoff_.rest(*server_end_, limits_.stop);
+        if (limits_.stop.stop_requested())
+            throw;
     }
 
     // The same, for any exception.
@@ -212,6 +221,12 @@ private:
             }
             throw in_doubt{"it is not certain that " + names_.to_text() + " was acquired: " + why};
         }
+    }
+
+    void explain()
+    {
+        if (refusal_)
+            *refusal_ = request_.explain(look(request_.tick()));
     }
 
     std::vector<fields> look(const std::optional<instant> &tick) { return request_.look(time_limit(), tick); }

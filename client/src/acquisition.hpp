@@ -26,7 +26,8 @@ struct limits {
 };
 
 // Asks at once, and again until the end or a stop; while the server cannot be reached, until limits.server has passed.
-// Returns within the session's patience after that. Returns nullopt if refused, and fills in `why` unless it is null.
+// Returns within the session's patience after that, or after the request that was under way when a stop was requested.
+// Returns nullopt if refused, and fills in `why` unless it is null.
 // Throws in_doubt; lock_lost when a reply was lost and the lease ended before it was known; connection_error when the
 // server could not be asked.
 std::optional<grant> acquire(session &, waiting &, outage &, aftermath &, const names &, const options &,

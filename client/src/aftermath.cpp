@@ -63,11 +63,7 @@ void aftermath::settle(given_up one)
             cancel(one.over->backend(), until);
         try {
             granted = granted_by(one.over->await(latest_request(until), hurry_.get_token()).rows);
-            if (!granted)
-                return; // refused
-        } catch (const reply_lost &) {
-        } catch (const error &) { // it failed, so nothing was granted
-            return;
+        } catch (const error &) { // an earlier request may have been granted, as when this one was refused
         }
         one.over.reset(); // a pooler forgets a request that it has not passed on
     }

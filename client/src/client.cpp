@@ -60,9 +60,13 @@ std::optional<lock> client::acquire(const names &what, const options &how, const
         return std::nullopt;
     }
     lock acquired{core_, core.make_lease(what, *granted, how.at_most)};
+    core.report(activity_of(activity::kind::acquired, *acquired.lease_, began));
+    if (!acquired.held()) // the reply came late, or this machine was suspended
+        throw lock_lost{what.to_text() +
+                            " was acquired, but the reply came so late that its lease was over, or about to end",
+                        sqlstate::lost};
     if (how.keep_alive)
         core.keeping.keep(acquired.lease_);
-    core.report(activity_of(activity::kind::acquired, *acquired.lease_, began));
     return acquired;
 }
 
@@ -115,7 +119,8 @@ void client::release(const names &what, token number, outcome how, std::string_v
 bool client::force_release(const std::string &name)
 {
     const uncancelled here;
-    return require().ask_bool("shedlock_force_release($1::pg_catalog.text)", {names_literal(name)});
+    return require().change("shedlock_force_release($1::pg_catalog.text)", {names_literal(name)},
+                            names{name}.to_text() + " was released by force");
 }
 
 bool client::pause(const std::string &name, const std::optional<std::string> &reason, std::chrono::microseconds wait)
@@ -129,14 +134,15 @@ bool client::pause(const std::string &name, const std::optional<std::string> &re
     backoff pauses;
     for (;;) {
         try {
-            const bool is_paused = core.ask_bool(
-                "shedlock_pause($1::pg_catalog.text, $2::pg_catalog.text, '0'::pg_catalog.interval)", arguments);
+            const bool is_paused =
+                core.change("shedlock_pause($1::pg_catalog.text, $2::pg_catalog.text, '0'::pg_catalog.interval)",
+                            arguments, what.to_text() + " was paused");
             core.away.end(what);
             if (is_paused || clock::now() >= until)
                 return is_paused;
             caller.wait(until);
-        } catch (const reply_lost &failure) { // a second request would be refused because of the pause itself
-            throw in_doubt{"it is not known whether " + what.to_text() + " was paused. " + failure.what()};
+        } catch (const in_doubt &) { // a second request would be refused because of the pause itself
+            throw;
         } catch (const connection_error &failure) {
             if (clock::now() >= until)
                 throw;
@@ -149,7 +155,8 @@ bool client::pause(const std::string &name, const std::optional<std::string> &re
 bool client::resume(const std::string &name)
 {
     const uncancelled here;
-    return require().ask_bool("shedlock_resume($1::pg_catalog.text)", {names_literal(name)});
+    return require().change("shedlock_resume($1::pg_catalog.text)", {names_literal(name)},
+                            names{name}.to_text() + " was resumed");
 }
 
 edition client::edition()

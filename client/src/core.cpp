@@ -69,6 +69,10 @@ bool core::release(const names &what, token number, outcome how, clock::time_poi
 try {
     const auto released = internal::release(shared, what, number, how, until, over, detail);
     shared.count_busy(false);
+    if (!released.unclear.empty() && how == outcome::done)
+        throw in_doubt{"it is not known whether " + what.to_text() +
+                           " was released as done. A reply was lost, and the next one was: " + released.unclear,
+                       sqlstate::lost};
     if (!released.unclear.empty())
         report(event::kind::release_unclear, what,
                [&] { return released.unclear + " (asked again, because an earlier reply was lost)"; });
@@ -78,9 +82,11 @@ try {
     throw;
 }
 
-bool core::ask_bool(const std::string &call, const fields &arguments)
-{
+bool core::change(const std::string &call, const fields &arguments, const std::string &what)
+try {
     return shared.ask("SELECT @extschema@." + call, arguments).rows.at(0)[0] == "t";
+} catch (const reply_lost &failure) {
+    throw in_doubt{"it is not known whether " + what + ". " + failure.what(), failure.sqlstate()};
 }
 
 } // namespace shedlock::internal

@@ -24,7 +24,8 @@ struct core {
     // already released as done.
     bool release(const names &, token, outcome, clock::time_point until, clock::time_point over,
                  std::string_view detail = {});
-    bool ask_bool(const std::string &call, const fields &);
+    // Asks for one change that answers true or false. Throws in_doubt: "it is not known whether " + what.
+    bool change(const std::string &call, const fields &, const std::string &what);
 
     const pid_t process = ::getpid();
     reporter report;

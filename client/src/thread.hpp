@@ -9,14 +9,17 @@
 
 namespace shedlock::internal {
 
-// During its lifetime all signals are blocked in this thread, and in threads that it starts. Signals are for the
-// application's threads, which may have blocked them for a signalfd.
+// During its lifetime signals are blocked in this thread, and in threads that it starts. They are for the application's
+// threads, which may have blocked them for a signalfd. Faults of a callback are not blocked: that would bypass their
+// handlers.
 class without_signals {
 public:
     without_signals() noexcept
     {
         sigset_t all;
         ::sigfillset(&all);
+        for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP})
+            ::sigdelset(&all, fault);
         ::pthread_sigmask(SIG_SETMASK, &all, &found_);
     }
     ~without_signals() { ::pthread_sigmask(SIG_SETMASK, &found_, nullptr); }

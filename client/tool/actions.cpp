@@ -182,7 +182,7 @@ int resume(const request &asked)
 }
 
 int forget(const request &asked)
-{
+try {
     auto session = asker(asked, true);
     const auto name = asked.names.front();
     const auto answer = session.ask("SELECT @extschema@.shedlock_forget($1::pg_catalog.text)", {name});
@@ -191,6 +191,8 @@ int forget(const request &asked)
     return done_or_say(answer.rows.at(0)[0] == "t", asked,
                        "was not forgotten: there is no such row, it is not free, a transaction in progress has it, "
                        "or its last acquisition or tick is in the future");
+} catch (const internal::reply_lost &failure) {
+    throw in_doubt{"it is not known whether " + asked.names.front() + " was forgotten. " + failure.what()};
 }
 
 int doctor(const request &asked)

@@ -139,13 +139,14 @@ TEST_F(event_test, a_terminated_connection_is_reported_in_the_servers_words)
     auto forcing = std::async(std::launch::async, [&]() -> std::string {
         try {
             locks.force_release(name);
-        } catch (const shedlock::connection_error &failure) {
+        } catch (const shedlock::in_doubt &failure) {
             return failure.what();
         }
         return "";
     });
     EXPECT_TRUE(server::comes_true([] { return server::terminate("shedlock_force_release") == 1; }));
     const auto text = forcing.get();
+    EXPECT_NE(text.find("was released by force"), std::string::npos) << text;
     EXPECT_NE(text.find("terminating connection due to administrator command"), std::string::npos) << text;
     EXPECT_EQ(text.find("client encoding"), std::string::npos) << text;
 }

@@ -314,6 +314,22 @@ TEST_F(lock_test, a_release_whose_reply_is_lost_is_not_reported_as_a_loss)
     EXPECT_EQ(heard.texts(), "") << "the token was released as done, no matter by which of the two requests";
 }
 
+TEST_F(lock_test, a_release_as_done_is_in_doubt_when_another_run_was_done_after_a_lost_reply)
+{
+    proxy network;
+    auto through = client(network.connection());
+    auto mine = through.try_acquire(name, {.at_most = 1min});
+    network.hold_replies();
+    auto releasing = std::async(std::launch::async, [&] { mine->release(); });
+    EXPECT_TRUE(server::comes_true([&] { return server::state(name) == "free"; }));
+    locks.try_acquire(name, {.at_most = 1min})
+        .value()
+        .release(); // after which the server does not know of ours any more
+    network.cut();
+    EXPECT_THROW(releasing.get(), shedlock::in_doubt);
+    EXPECT_EQ(heard.texts(), "");
+}
+
 TEST_F(lock_test, extends_from_now_and_learns_of_a_loss)
 {
     auto mine = locks.try_acquire(name, {.at_most = 1min});

@@ -121,10 +121,12 @@ TEST_F(outage_test, ends_with_a_stop)
     proxy network;
     network.refuse_newcomers();
     auto through = client(network.connection());
+    const frozen_clock clock; // so that a pause lasts until the stop
     auto waiting = acquiring(through, name);
     EXPECT_TRUE(comes_to(event::kind::acquire_failing));
+    network.let_go();
     stop.request_stop();
-    EXPECT_THROW(waiting.get(), shedlock::connection_error);
+    EXPECT_THROW(waiting.get(), shedlock::connection_error) << "nobody wants the lock any more";
 }
 
 // The limit of an outage counts from the start of the first request that failed, however long that took.

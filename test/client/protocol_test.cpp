@@ -147,6 +147,31 @@ TEST_F(protocol_test, reports_a_lease_that_ended_before_it_was_known)
     EXPECT_THROW((void) acquiring.get(), shedlock::lock_lost);
 }
 
+TEST_F(protocol_test, hands_out_no_lease_that_is_over_when_the_reply_comes)
+{
+    auto acquiring = acquire_without_reply({.at_most = 1h, .keep_alive = true});
+    EXPECT_TRUE(server::comes_true([this] { return network.holds_a_reply(); }));
+    advance_clock(1h); // as after the machine was suspended; the request itself may take two
+    network.let_go();
+    EXPECT_THROW((void) acquiring.get(), shedlock::lock_lost);
+    EXPECT_EQ(server::last_outcome(name), "failed");
+}
+
+TEST_F(protocol_test, does_not_ask_again_after_a_stop)
+{
+    auto theirs = locks.try_acquire(name, {.at_most = 1h});
+    (void) through.try_acquire(name + " to connect", {.at_most = 1s});
+    network.hold_replies();
+    std::stop_source stop;
+    auto acquiring =
+        std::async(std::launch::async, [&] { return through.acquire(name, {.at_most = 1min}, 1h, stop.get_token()); });
+    EXPECT_TRUE(server::comes_true([this] { return network.holds_a_reply(); }));
+    theirs->release();
+    stop.request_stop();
+    network.let_go(); // the answer is that it was refused
+    EXPECT_FALSE(acquiring.get()) << "nobody wants it any more";
+}
+
 // A refused acquire asks whether the tick has had its run. Whatever happens to that query, nothing is in doubt.
 TEST_F(protocol_test, goes_on_waiting_when_a_mere_look_gets_no_reply)
 {

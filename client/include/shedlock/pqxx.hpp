@@ -88,14 +88,15 @@ template <class Tx> struct requires_transaction {
 };
 
 struct sql : details::sql {
-    // Whether this acquisition was the last one of each name, and was released as done.
-    static std::string is_done(const names &what, token id)
+    // Whether this acquisition was the last one of each name; whether it was that, and was released as done.
+    static std::string is_last_and_done(const names &what, token id)
     {
         const bool is_one = what.list().size() == 1;
-        return "SELECT pg_catalog.count(*) OPERATOR(pg_catalog.=) " + std::to_string(what.list().size()) +
+        const auto are_all = " OPERATOR(pg_catalog.=) " + std::to_string(what.list().size());
+        return "SELECT pg_catalog.count(*)" + are_all +
+               ", pg_catalog.count(*) FILTER (WHERE l.last_outcome OPERATOR(pg_catalog.=) 'done')" + are_all +
                " FROM shedlock_locks(" + (is_one ? array(constant(what)) : constant(what)) +
-               ") l WHERE l.token OPERATOR(pg_catalog.=) " + constant(id) +
-               " AND l.last_outcome OPERATOR(pg_catalog.=) 'done'";
+               ") l WHERE l.token OPERATOR(pg_catalog.=) " + constant(id);
     }
     // When the transaction began, by which a transaction is recognised.
     static std::string began() { return in_microseconds("pg_catalog.now()"); }
@@ -340,31 +341,32 @@ template <class Tx> void complete(Tx &tx, const names &what, token id)
 
 namespace pqxx_details {
 
-// For a transaction of run that the work has ended, perhaps with a COMMIT that libpqxx has not seen. Rolls back what is
-// left, and returns whether it was committed, which has released the lock as done; otherwise the lock is released as
-// failed. Throws in_doubt if that is not known.
+// For a transaction of run that the work may have ended. Rolls back what is left of it, and returns whether it was
+// committed, which has released the lock as done; otherwise the lock is released as failed. Throws in_doubt if that is
+// not known. The row tells: libpqxx may have missed a COMMIT, and takes one that the server answered by a rollback,
+// because a statement had failed, for a success.
 template <class Tx> bool was_committed(pqxx::connection &connection, Tx &tx, pqxx_lock &lock)
 {
     try {
         tx.abort();
-    } catch (const pqxx::usage_error &) { // libpqxx has no other way to tell
-        lock.completed();
-        return true;
-    }
-    try {
         pqxx_details::commit(tx);         // throws in_doubt if an earlier commit was in doubt
-    } catch (const pqxx::usage_error &) { // it was aborted
+    } catch (const pqxx::usage_error &) { // of abort: libpqxx has seen a commit; of commit: it has seen none
     }
-    try {
-        lock.release(outcome::failed);
-    } catch (const lock_lost &) {
+    bool is_last = false, is_done = false;
+    {
         pqxx::work now{connection};
-        if (*now.exec(sql::is_done(lock.names(), lock.token()))[0][0].c_str() == 't')
-            return true;
-        std::throw_with_nested(in_doubt{"the work ended the transaction of shedlock::run, which may have been "
-                                        "committed: another caller has acquired the lock since"});
+        const auto seen = now.exec(sql::is_last_and_done(lock.names(), lock.token()));
+        is_last = *seen[0][0].c_str() == 't';
+        is_done = *seen[0][1].c_str() == 't';
     }
-    return false;
+    if (!is_last)
+        throw in_doubt{"the work ended the transaction of shedlock::run, which may have been committed: another caller "
+                       "has acquired the lock since"};
+    if (is_done)
+        lock.completed();
+    else
+        lock.release(outcome::failed);
+    return is_done;
 }
 
 // Calls the work of run, and commits.

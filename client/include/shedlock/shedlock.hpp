@@ -106,7 +106,8 @@ struct event {
         lost,             // the lease is not ours any more, or it is about to end: the work under it must stop
         not_released,     // the request was not sent, its reply was lost, or the row stayed locked by another
                           // transaction: the lease ends by itself
-        release_unclear,  // we do not hold it any more, but perhaps did not release it: the first reply was lost
+        release_unclear,  // as failed, after a lost reply: we do not hold it any more, perhaps because another caller
+                          // does
         not_reported,     // a lock that was held was destroyed without release(): recorded as failed
         // Once for all calls that wait for a server which cannot be reached:
         acquire_failing,   // acquire with a wait goes on trying, less and less often
@@ -193,7 +194,8 @@ public:
     [[nodiscard]] clock::time_point deadline() const noexcept;
     // The stop is requested at the deadline, or as soon as keep-alive or extend() learns that the lock is lost. A
     // release does not request it, and neither does the news that the lock was released as done. Callbacks run on a
-    // thread of the library, which blocks all signals. A slow callback does not delay those of other locks.
+    // thread of the library, which blocks signals, and so does a program that they start, unless they unblock them. A
+    // slow callback does not delay those of other locks.
     [[nodiscard]] std::stop_token stop_token() const noexcept;
 
     [[nodiscard]] shedlock::token token() const;
@@ -210,8 +212,9 @@ public:
 
     // Throws lock_lost if the lease had ended or another caller has acquired the lock. Throws connection_error if the
     // request could not be sent or the row stayed locked by another transaction, and in_doubt if its reply was lost and
-    // no later try settled it; the lease then ends by itself. If the lock was already released as done, the call
-    // succeeds, and the lock stays done whatever outcome is given. The lock is inert in any case.
+    // no later try settled it: none came through, or the lock was not ours any more, so that "done" may not have been
+    // recorded. The lease then ends by itself. If the lock was already released as done, the call succeeds, and the
+    // lock stays done whatever outcome is given. The lock is inert in any case.
     //
     // detail: a text about the run, such as why it failed. It is kept, up to 1000 characters of it, in
     // shedlock_history, if the administrator has a history kept (shedlock_keep_history); bytes that cannot be stored as
@@ -270,7 +273,8 @@ public:
     explicit client(const std::string &connection = {}, client_settings settings = {});
 
     // The function supplies the connection string whenever a connection is opened, for credentials that change. It is
-    // called by threads of the library, perhaps by several at once; if it throws, that becomes a connection_error.
+    // called by threads of the library (see lock::stop_token), perhaps by several at once; if it throws, that becomes a
+    // connection_error.
     template <std::invocable Source>
     requires std::convertible_to<std::invoke_result_t<Source &>, std::string>
     explicit client(Source source, client_settings settings = {}) : core_{make_core(std::move(source), settings)} {}
@@ -279,16 +283,17 @@ public:
     ~client();
 
     // The lock, or nullopt if refused. If why is given it is filled in.
-    // Never waits for another holder or transaction. Throws in_doubt, too; and lock_lost when a reply was lost and the
-    // lease ended before the client knew that it had the lock.
+    // Never waits for another holder or transaction. Throws in_doubt, too; and lock_lost when the lease ended before
+    // the client knew that it had the lock, because a reply was lost or late, or this machine was suspended.
     [[nodiscard]] std::optional<lock> try_acquire(const names &, const options &, refusal *why = nullptr);
 
-    // Waits until granted, until wait has passed, or until a stop is requested. The server wakes the callers; one
-    // connection, with next to no load, serves all callers that wait through this client. Where the server cannot wake
-    // them (behind a pooler; on the portable edition; up to PostgreSQL 16 without shared_preload_libraries), each asks
-    // every 50 to 100 ms. Also waits for a server that cannot be reached: connection_error is thrown only when wait has
-    // passed or a stop was requested. A tick that has had its run is refused at once; with retry, only if that run is
-    // known to be done, or if a later tick has been acquired.
+    // Waits until granted, until wait has passed, or until a stop is requested, and does not ask again after a stop,
+    // unless a reply was lost. The server wakes the callers; one connection, with next to no load, serves all callers
+    // that wait through this client. Where the server cannot wake them (behind a pooler; on the portable edition; up to
+    // PostgreSQL 16 without shared_preload_libraries), each asks every 50 to 100 ms. Also waits for a server that
+    // cannot be reached: connection_error is thrown only when wait has passed or a stop was requested. A tick that has
+    // had its run is refused at once; with retry, only if that run is known to be done, or if a later tick has been
+    // acquired.
     [[nodiscard]] std::optional<lock> acquire(const names &, const options &, std::chrono::microseconds wait,
                                               std::stop_token stop = {}, refusal *why = nullptr);
 
@@ -316,9 +321,9 @@ public:
                 std::optional<std::chrono::microseconds> at_least = std::nullopt);
     void release(const names &, token, outcome = outcome::done, std::string_view detail = {});
 
-    // For administrators. force_release: true if the lock was not free; its holder's token is then lost. pause: false
-    // if after wait the lock is still held, kept, or paused already, or another transaction has its row; throws
-    // in_doubt, too. resume: false if it was not paused.
+    // For administrators. They throw in_doubt, too. force_release: true if the lock was not free; its holder's token is
+    // then lost. pause: false if after wait the lock is still held, kept, or paused already, or another transaction has
+    // its row. resume: false if it was not paused.
     bool force_release(const std::string &name);
     bool pause(const std::string &name, const std::optional<std::string> &reason = std::nullopt,
                std::chrono::microseconds wait = {});
