@@ -7,11 +7,12 @@ use utf8;
 use Results;
 
 # What is measured for a target: a title, a value, and the value as the page prints it. Nothing if it was not measured.
+# A ratio is rounded, so that the page never says that 1.00 is less than 1.
 sub ratio
 {
 	my ($title, @pair) = @_;
 	my ($value, $text) = Results::ratio(@pair) or return;
-	return [ $title, $value, $title ? "$title $text" : $text ];
+	return [ $title, Results::factor($value), $title ? "$title $text" : $text ];
 }
 
 sub amount
