@@ -341,6 +341,11 @@ void end_run(guarded_lock &mine)
     runs = mine.next;
 }
 
+void end_all_runs()
+{
+    runs = nullptr;
+}
+
 void at_subtransaction_end(SubTransactionId ended, SubTransactionId parent, bool committed)
 {
     guarded_lock **link = &first;

@@ -27,6 +27,8 @@ void begin_run(guarded_lock &mine);
 // The commit of this transaction completes the run.
 void complete_run(const guarded_lock &mine);
 void end_run(guarded_lock &mine);
+// After an error, which ends all of them, the outer ones, too: their guards must not undo the release of an inner one.
+void end_all_runs();
 
 void at_subtransaction_end(SubTransactionId ended, SubTransactionId parent, bool committed);
 

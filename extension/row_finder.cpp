@@ -88,7 +88,8 @@ bool has_visible_version(Relation table, Buffer page, ItemPointerData tid, Snaps
 }
 
 // Does not lock the index: a session that drops or rebuilds it must first lock the table or, with CONCURRENTLY, wait
-// until we unlock the table.
+// until we unlock the table. ALTER INDEX ... SET TABLESPACE does neither: a transaction that has locked the table
+// before it may then fail to read the old file (XX001), once.
 Relation open_index(Oid id)
 {
     const Relation index = RelationIdGetRelation(id);

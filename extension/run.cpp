@@ -165,7 +165,7 @@ bool run(Oid function, const acquire_request &request, const char *command)
     }
     PG_CATCH();
     {
-        guard::end_run(*guarded);
+        guard::end_all_runs();
         release_and_fail(function, request.names, mine, outer_tick);
     }
     PG_END_TRY();

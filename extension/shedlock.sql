@@ -211,8 +211,8 @@ CREATE FUNCTION shedlock_version(OUT edition text, OUT version text)
 -- Creates and drops the trigger with the rights of the functions' owner, because the table may belong to another role.
 -- declare shedlock_protect: VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 
--- As shedlock_protect.
--- declare shedlock_keep_history: VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+-- As shedlock_protect. The caller does not choose in which tablespace the functions' owner makes an index.
+-- declare shedlock_keep_history: VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET default_tablespace = ''
 
 -- include Grant
 

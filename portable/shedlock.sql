@@ -33,6 +33,7 @@
 
 BEGIN;
 SET LOCAL check_function_bodies = off;
+SET LOCAL quote_all_identifiers = off;
 
 -- Table ---------------------------------------------------------------------------------------------------------------
 
@@ -1267,6 +1268,7 @@ DECLARE
     now timestamp;
     seen @extschema@.shedlock__row;
     seized @extschema@.shedlock__row[];
+    is_held boolean := false;
     may_be_usual boolean;
 BEGIN
     IF cardinality(names) > 1 THEN -- that one of them is held must not hide that another one can never be
@@ -1279,10 +1281,11 @@ BEGIN
     FOR seen IN SELECT @columns@
                   FROM @extschema@.shedlock s WHERE s.name = ANY (names) LOOP
         for_good := for_good OR @extschema@.shedlock__is_not_due(seen, asked_tick, retry);
-        IF for_good OR @extschema@.shedlock__lasts_until(seen, now) > now THEN
-            RETURN;
-        END IF;
+        is_held := is_held OR @extschema@.shedlock__lasts_until(seen, now) > now;
     END LOOP;
+    IF for_good OR is_held THEN
+        RETURN;
+    END IF;
 
     -- pg_dist_local_group exists only with Citus.
     may_be_usual := cardinality(names) = 1 AND kind <> '*' AND start_by IS NULL
@@ -2100,7 +2103,6 @@ BEGIN
     EXCEPTION WHEN invalid_transaction_termination THEN
         PERFORM @extschema@.shedlock_run_check(SQLERRM);
     END;
-    COMMIT;
     token := @extschema@.shedlock_run_begin(name, command, at_most, at_least, wait, tick, retry,
         start_within);
     executed := token IS NOT NULL;
@@ -2333,7 +2335,7 @@ CREATE OR REPLACE FUNCTION shedlock_rows(names text[],
     OUT last_done_at timestamp, OUT run_tick timestamp
 ) RETURNS SETOF record
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-#variable_conflict use_column
+#variable_conflict use_variable
 BEGIN
     @here@
     IF names IS NULL THEN
@@ -3125,9 +3127,9 @@ BEGIN
     ELSIF NOT is_new AND @extschema@.shedlock__keeps_history() = shedlock__keep_history."on" THEN
         RETURN;
     END IF;
-    -- Waits for transactions that may know since before that no history is kept. Not earlier, because somebody may have
-    -- locked the history.
-    LOCK TABLE @extschema@.shedlock IN SHARE ROW EXCLUSIVE MODE;
+    -- Waits for transactions that may know since before that no history is kept: those that have locked a row have
+    -- looked, or are about to. Not earlier, because somebody may have locked the history.
+    LOCK TABLE @extschema@.shedlock IN EXCLUSIVE MODE;
     IF shedlock__keep_history."on" AND NOT is_new THEN
         GRANT INSERT ON @extschema@.shedlock_history TO CURRENT_USER;
     END IF;
@@ -3140,7 +3142,7 @@ END
 $$;
 
 CREATE OR REPLACE FUNCTION shedlock_keep_history("on" boolean DEFAULT true) RETURNS void
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET default_tablespace = '' AS $$
 BEGIN
     @here@
     PERFORM @extschema@.shedlock__require_writable('shedlock_keep_history'::text);
@@ -3156,7 +3158,7 @@ CREATE OR REPLACE FUNCTION shedlock_history(
     OUT ended_at timestamptz, OUT outcome text, OUT detail text
 ) RETURNS SETOF record
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-#variable_conflict use_column
+#variable_conflict use_variable
 DECLARE
     history CONSTANT regclass := to_regclass('@extschema@.shedlock_history');
     fault text;
@@ -3962,7 +3964,8 @@ $here$DECLARE
         itself oid;
     BEGIN
         GET DIAGNOSTICS itself = PG_ROUTINE_OID;
-        IF itself::regproc::text <> '@itself@' THEN
+        IF itself::regproc::text <> '@itself@'
+           AND itself::regproc::text <> '@quoted@' THEN -- with quote_all_identifiers
             @moved@
         END IF;
     END;$here$ ELSE
@@ -4005,8 +4008,10 @@ BEGIN
                                      'history_fault'] LOOP
             definition := replace(definition, '@' || known || '@', current_setting('shedlock_portable.' || known));
         END LOOP;
-        EXECUTE replace(replace(replace(replace(replace(definition, '@here@', here), '@run_here@', run_here),
-                                        '@itself@', routine::regproc::text), '@moved@', moved), '@extschema@', home);
+        definition := replace(replace(replace(definition, '@here@', here), '@run_here@', run_here), '@moved@', moved);
+        EXECUTE replace(replace(replace(definition, '@itself@', routine::regproc::text), '@quoted@',
+            (SELECT format('"%s"."%s"', current_setting('shedlock_portable.home'), p.proname)
+               FROM pg_proc p WHERE p.oid = routine)), '@extschema@', home);
     END LOOP;
     -- By default everybody may execute a new function, and default privileges may give rights to anybody. What existed
     -- before keeps the rights that shedlock_grant has given.

@@ -87,4 +87,7 @@ UPDATE shedlock SET lock_until = '-infinity', locked_at = 'infinity';
 SELECT shedlock_acquire('a', '1 min');
 UPDATE shedlock SET locked_at = '-infinity';
 SELECT shedlock_acquire('a', '1 min') AS repaired;
+SET quote_all_identifiers = on;
+SELECT shedlock_acquire('quoted', '1 min') AS whatever_the_settings;
+RESET quote_all_identifiers;
 DELETE FROM shedlock;

@@ -59,6 +59,7 @@ END $$;
 CALL run(1);
 CALL run(2);
 SELECT name, state FROM shedlock_locks ORDER BY name COLLATE "C";
+SELECT name FROM shedlock_locks('{One}');
 DROP PROCEDURE run, all_calls;
 DROP FUNCTION calls;
 SELECT format('ALTER TABLE shedlock

@@ -162,11 +162,17 @@ SELECT name, string_agg(detail, ' ' ORDER BY ended_at)
 SELECT count(*) FROM shedlock_history(ARRAY['u'], NULL, 0);
 SELECT count(*) FROM shedlock_history('{}');
 SELECT count(*) FROM shedlock_history(NULL, :'second') WHERE name = 'u';
+RESET ROLE;
+ALTER TABLE shedlock_history ADD names text, ADD since timestamptz, ADD latest int;
+SET ROLE regress_shedlock_reader;
+SELECT count(*) FROM shedlock_history('{u}', :'second', 1);
+SELECT count(*) FROM shedlock_history(since => 'infinity');
 SELECT attempt('SELECT shedlock_history(NULL, NULL, 1)'), attempt($$SELECT shedlock_history('{a}', NULL, -1)$$),
        attempt('SELECT shedlock_keep_history()'), attempt('SELECT name FROM shedlock_history');
 SET ROLE regress_shedlock_stranger;
 SELECT attempt('SELECT shedlock_history()');
 RESET ROLE;
+ALTER TABLE shedlock_history DROP names, DROP since, DROP latest;
 
 -- Off, and on again. Calling it once more changes nothing. Whoever takes the owner's INSERT away has the same effect.
 DELETE FROM shedlock_history WHERE name <> '';

@@ -230,6 +230,17 @@ CALL shedlock_run('own', $$
 SELECT what, last_outcome FROM work RIGHT JOIN shedlock_locks ON true;
 CALL shedlock_run('own', $$INSERT INTO work VALUES ('own'); SELECT shedlock_release('own')$$, '1 min');
 SELECT what, last_outcome FROM work RIGHT JOIN shedlock_locks ON true ORDER BY what;
+-- A refused run commits nothing.
+DO $$
+DECLARE
+    executed boolean;
+BEGIN
+    INSERT INTO work VALUES ('not committed');
+    CALL shedlock_run('own', 'SELECT 1', '1 min', tick => '2020-01-01', executed => executed);
+    ROLLBACK;
+    RAISE NOTICE 'executed: %', executed;
+END $$;
+SELECT what FROM work WHERE what = 'not committed';
 -- With retry, a tick is due again until it is done.
 CALL shedlock_run('tick', $$SELECT fails()$$, '1 min', tick => '2020-01-01', retry => true);
 SELECT name, last_outcome FROM shedlock_locks WHERE name = 'tick';

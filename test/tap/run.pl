@@ -37,6 +37,13 @@ is(sql("CALL shedlock_run('job', '$look; $meanwhile; $look; DO ''BEGIN $look; EN
 	'another session commits during a run');
 is(sql("SELECT string_agg(n::text, ' ') FROM seen"), '0 1 1 1', '... and the statements that follow see its work');
 
+# A run that fails is released, and its caller gets its error, even if the run around it has lost its lock.
+my $force = qq[COPY said FROM PROGRAM '$psql -c "SELECT shedlock_force_release(''outer'')"'];
+my (undef, undef, $failed) = $server->psql('postgres', "CALL shedlock_run('outer',
+	\$\$CALL shedlock_run('inner', \$i\$$force; SELECT 1/0\$i\$, '1 h')\$\$, '1 h')");
+like($failed, qr/division by zero/, 'a run in a run that has lost its lock fails with its own error');
+is(sql(q[SELECT last_outcome FROM shedlock_locks WHERE name = 'inner']), 'failed', '... and its lock is released');
+
 # The error of a command reaches the caller even if the lock cannot be released afterwards. Here another transaction has
 # locked the row by then.
 my $other = $server->background_psql('postgres');

@@ -38,6 +38,7 @@ my %setting = (
 	IntervalStyle => '-c IntervalStyle=sql_standard',
 	DateStyle => '-c DateStyle=German',
 	TimeZone => '-c TimeZone=Pacific/Kiritimati',
+	quotes => '-c quote_all_identifiers=on',
 	row_security => '-c row_security=off -c session_replication_role=replica',
 	strings => '-c backslash_quote=on'
 		. ($ENV{SHEDLOCK_SERVER} < 19 && ' -c standard_conforming_strings=off -c escape_string_warning=off'),
