@@ -983,12 +983,16 @@ TEST_F(pqxx_test, ends_the_idle_session_of_a_run_that_has_its_row_locked)
 TEST_F(pqxx_test, is_lost_when_its_lease_has_ended_before_its_work_says_failed)
 {
     ONLY_THE_EXTENSION("the row is locked");
-    EXPECT_THROW(shedlock::run(db, name, {1min},
-                               [&](pqxx::work &) {
-                                   server::end_lease(name);
-                                   return outcome::failed;
-                               }),
-                 shedlock::lock_lost);
+    for (const bool is_taken : {false, true})
+        EXPECT_THROW(shedlock::run(db, name, {1min},
+                                   [&](pqxx::work &) {
+                                       server::end_lease(name);
+                                       if (is_taken)
+                                           server::ask("SELECT shedlock_acquire(" + server::literal(name) +
+                                                       ", '1 min')");
+                                       return outcome::failed;
+                                   }),
+                     shedlock::lock_lost);
 }
 
 TEST_F(pqxx_test, rolls_back_work_whose_lock_is_lost)

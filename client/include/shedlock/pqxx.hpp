@@ -369,6 +369,14 @@ template <class Tx> bool was_committed(pqxx::connection &connection, Tx &tx, pqx
     return is_done;
 }
 
+// Also if the statement cannot be executed, because the transaction is over, or an earlier statement has failed.
+template <class Tx> bool is_empty(Tx &tx, const std::string &query)
+try {
+    return execute(tx, query).empty();
+} catch (const std::exception &) {
+    return true;
+}
+
 // Calls the work of run, and commits.
 template <class Tx, class Work>
 void run(pqxx::connection &connection, pqxx_lock &lock, std::chrono::microseconds at_most, Work &&work)
@@ -382,15 +390,21 @@ void run(pqxx::connection &connection, pqxx_lock &lock, std::chrono::microsecond
         else
             return details::result_of(std::forward<Work>(work), tx);
     });
+    const std::string if_same = " WHERE " + sql::began() + " OPERATOR(pg_catalog.=) " + began;
     if (result == outcome::failed) {
-        was_committed(connection, tx, lock); // then it stays done
+        if (is_empty(tx, "SELECT 1" + if_same)) {
+            was_committed(connection, tx, lock); // then it stays done
+        } else {
+            tx.abort();
+            lock.release(outcome::failed);
+        }
         return;
     }
 
     const char *const misuse = "the work of shedlock::run must not end its transaction, nor leave a stream open in it";
     try {
         // What the work did since then may need another completion. In another transaction this does nothing.
-        if (!execute(tx, complete + " WHERE " + sql::began() + " OPERATOR(pg_catalog.=) " + began).empty()) {
+        if (!execute(tx, complete + if_same).empty()) {
             pqxx_details::commit(tx);
             lock.completed();
             return;

@@ -51,11 +51,7 @@ public:
     library_client(const scene &scene, recorder &recorder, std::uint64_t seed)
         : scene_{scene}, recorder_{recorder}, random_{seed}, locks_{scene.connection,
                                                                     {.timeout = std::chrono::seconds{2},
-                                                                     .on_event = [this](const shedlock::event &event) {
-                                                                         if (event.what ==
-                                                                             shedlock::event::kind::release_unclear)
-                                                                             is_unclear_ = true;
-                                                                     }}}
+                                                                     .on_event = [](const shedlock::event &) {}}}
     {
     }
 
@@ -132,11 +128,10 @@ private:
             });
             return;
         }
-        is_unclear_ = false;
         op.trust = last_relied_on(*mine);
         record(recorder_, op, [&] {
             mine->lock.release();
-            if (is_unclear_ || mine->may_be_completed)
+            if (mine->may_be_completed)
                 op.result = result::lost; // the lock is not ours any more, but perhaps not because of this request
         });
         held_.erase(mine);
@@ -189,7 +184,6 @@ private:
     const scene &scene_;
     recorder &recorder_;
     choices random_;
-    std::atomic<bool> is_unclear_ = false; // set by any thread of the library
     shedlock::client locks_;
     int transactions_ = 0;
     std::vector<held> held_;
