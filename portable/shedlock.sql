@@ -1282,6 +1282,7 @@ BEGIN
                   FROM @extschema@.shedlock s WHERE s.name = ANY (names) LOOP
         for_good := for_good OR @extschema@.shedlock__is_not_due(seen, asked_tick, retry);
         is_held := is_held OR @extschema@.shedlock__lasts_until(seen, now) > now;
+        EXIT WHEN for_good OR is_held AND cardinality(names) = 1;
     END LOOP;
     IF for_good OR is_held THEN
         RETURN;
