@@ -1284,7 +1284,7 @@ BEGIN
         is_held := is_held OR @extschema@.shedlock__lasts_until(seen, now) > now;
         EXIT WHEN for_good OR is_held AND cardinality(names) = 1;
     END LOOP;
-    IF for_good OR is_held THEN
+    IF FOUND AND (for_good OR is_held) THEN -- a new name has yet to be checked
         RETURN;
     END IF;
 

@@ -22,6 +22,7 @@ SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$shedlock_acquire(NULL::text, '1 min')$$,
     $$shedlock_acquire('', '1 min')$$,
     $$shedlock_acquire(repeat('x', 256), '1 min')$$,
+    $$shedlock_acquire(repeat('x', 256), '1 min', tick => '2020-01-01', start_within => '1 s')$$, -- too late as well
     $$shedlock_acquire(repeat('x', 255) || ' ', '1 min')$$,
     $$shedlock_acquire(repeat(E'\u00e9', 256), '1 min')$$,
     $$shedlock_release(NULL::text)$$,
