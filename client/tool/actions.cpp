@@ -192,7 +192,8 @@ try {
                        "was not forgotten: there is no such row, it is not free, a transaction in progress has it, "
                        "or its last acquisition or tick is in the future");
 } catch (const internal::reply_lost &failure) {
-    throw in_doubt{"it is not known whether " + asked.names.front() + " was forgotten. " + failure.what()};
+    throw in_doubt{"it is not known whether " + shedlock::names{asked.names.front()}.to_text() + " was forgotten. " +
+                   failure.what()};
 }
 
 int doctor(const request &asked)

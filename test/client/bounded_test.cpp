@@ -164,9 +164,9 @@ TEST_F(bounded_test, a_wait_for_a_lock_keeps_no_other_caller_waiting)
 TEST_F(bounded_test, waits_for_ever_when_asked_to)
 {
     constexpr auto for_ever = std::chrono::microseconds::max();
-    locks.try_acquire(name, {.at_most = 500ms})->detach();
-    EXPECT_TRUE(locks.acquire(name, {.at_most = 500ms}, for_ever));
-    locks.try_acquire(name, {.at_most = 500ms})->detach();
+    leave_to_end({.at_most = 500ms});
+    EXPECT_TRUE(locks.acquire(name, {.at_most = 1min}, for_ever));
+    leave_to_end({.at_most = 500ms});
     EXPECT_TRUE(locks.pause(name, std::nullopt, for_ever));
     std::stop_source stop;
     auto waiting = std::async(std::launch::async, [&] {

@@ -92,7 +92,8 @@ TEST_F(client_test, retries_a_tick_until_its_run_is_done)
 TEST_F(client_test, retries_a_tick_whose_lease_ran_out)
 {
     shedlock::options how{.at_most = 100ms, .every = 720h, .retry = true};
-    locks.try_acquire(name, how)->detach();
+    leave_to_end(how);
+    how.at_most = 1min;
     EXPECT_TRUE(locks.acquire(name, how, 10min));
 }
 
@@ -283,7 +284,7 @@ TEST_F(client_test, pauses_resumes_and_frees_by_force)
 
 TEST_F(client_test, pause_waits_for_the_holder)
 {
-    locks.try_acquire(name, {.at_most = 500ms})->detach();
+    leave_to_end({.at_most = 500ms});
     EXPECT_TRUE(locks.pause(name, std::nullopt, 10min));
     locks.resume(name);
 }

@@ -422,7 +422,7 @@ TEST_F(completion_test, tells_the_tick_of_an_acquisition_whose_reply_was_lost)
         const auto lock = name + how.cron;
         proxy network;
         auto through = client(network.connection());
-        (void) through.try_acquire(name + " to connect", {.at_most = 1s});
+        (void) through.try_acquire(name + " to connect", {.at_most = 1min});
         network.hold_replies();
         auto acquiring = std::async(std::launch::async, [&] { return through.try_acquire(lock, how); });
         EXPECT_TRUE(server::comes_true([&] { return server::state(lock) == "held"; }));

@@ -96,6 +96,13 @@ protected:
         return shedlock::client{connection, {.timeout = timeout, .on_event = heard.handler()}};
     }
 
+    // Acquires a lease that ends while nobody has it, however long the reply takes.
+    void leave_to_end(const shedlock::options &how)
+    {
+        const frozen_clock clock;
+        locks.try_acquire(name, how).value().detach();
+    }
+
     // Moves the client's clock forward by this time. Waits until its threads have requested the stops and extended the
     // leases that were due.
     void let_pass(shedlock::client &by, std::chrono::microseconds time)

@@ -884,6 +884,14 @@ TEST_F(pqxx_test, does_not_repeat_work_that_has_committed_itself)
         tx.commit();
         return outcome::failed; // too late
     }));
+    pqxx::connection brief{server::connection()}; // is lost after the commit
+    EXPECT_TRUE(shedlock::run(brief, name, how, [](pqxx::work &tx) {
+        insert(tx);
+        const std::string session = tx.exec("SELECT pg_backend_pid()")[0][0].c_str();
+        tx.commit();
+        server::ask("SELECT pg_terminate_backend(" + session + ", 60000)");
+    }));
+    *how.tick += 1h;
     struct trouble {};
     EXPECT_THROW(runs([](pqxx::work &tx) {
                      insert(tx);
@@ -892,7 +900,7 @@ TEST_F(pqxx_test, does_not_repeat_work_that_has_committed_itself)
                  }),
                  trouble);
     EXPECT_FALSE(shedlock::run(db, name, how, [](pqxx::work &tx) { insert(tx); }));
-    EXPECT_EQ(table.rows(), "5");
+    EXPECT_EQ(table.rows(), "6");
     EXPECT_EQ(server::last_outcome(name), "done");
 }
 

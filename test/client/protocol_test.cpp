@@ -18,7 +18,7 @@ protected:
     // An acquire that is carried out, while its reply is held back.
     pending acquire_without_reply(const shedlock::options &how = {.at_most = 1min})
     {
-        (void) through.try_acquire(name + " to connect", {.at_most = 1s});
+        (void) through.try_acquire(name + " to connect", {.at_most = 1min});
         network.hold_replies();
         return acquire_behind(through, how);
     }
@@ -110,7 +110,7 @@ TEST_F(protocol_test, does_not_take_a_failed_run_for_the_end_of_a_tick)
 TEST_F(protocol_test, finds_out_that_another_of_its_locks_is_held)
 {
     const auto theirs = locks.try_acquire(name + " 2", {.at_most = 1min});
-    (void) through.try_acquire(name + " to connect", {.at_most = 1s});
+    (void) through.try_acquire(name + " to connect", {.at_most = 1min});
     network.hold_replies();
     auto acquiring = std::async(std::launch::async, [this] {
         return through.try_acquire(shedlock::names{name, name + " 2"}, {.at_most = 1min});
@@ -120,7 +120,7 @@ TEST_F(protocol_test, finds_out_that_another_of_its_locks_is_held)
 
 TEST_F(protocol_test, acquires_when_the_request_never_arrived)
 {
-    (void) through.try_acquire(name + " to connect", {.at_most = 1s});
+    (void) through.try_acquire(name + " to connect", {.at_most = 1min});
     network.cut();
     const auto mine = through.try_acquire(name, {.at_most = 1min});
     ASSERT_TRUE(mine);
@@ -129,7 +129,7 @@ TEST_F(protocol_test, acquires_when_the_request_never_arrived)
 
 TEST_F(protocol_test, does_not_take_its_own_pause_for_somebody_elses)
 {
-    (void) through.try_acquire(name + " to connect", {.at_most = 1s});
+    (void) through.try_acquire(name + " to connect", {.at_most = 1min});
     network.hold_replies();
     auto pausing = std::async(std::launch::async, [&] { return through.pause(name, std::nullopt, 1h); });
     EXPECT_TRUE(server::comes_true([&] { return server::state(name) == "paused"; }));
@@ -160,7 +160,7 @@ TEST_F(protocol_test, hands_out_no_lease_that_is_over_when_the_reply_comes)
 TEST_F(protocol_test, does_not_ask_again_after_a_stop)
 {
     auto theirs = locks.try_acquire(name, {.at_most = 1h});
-    (void) through.try_acquire(name + " to connect", {.at_most = 1s});
+    (void) through.try_acquire(name + " to connect", {.at_most = 1min});
     network.hold_replies();
     std::stop_source stop;
     auto acquiring =
@@ -296,7 +296,7 @@ TEST_F(protocol_test, is_in_doubt_when_the_row_is_busy_after_a_lost_reply)
     auto quick = client(network.connection(), 10min);
     auto mine = quick.try_acquire(name, {.at_most = 48h});
     for (const auto &ask : {std::function{[&] { mine->extend(40h); }}, std::function{[&] { mine->release(); }}}) {
-        (void) quick.try_acquire(name + " to connect", {.at_most = 1s});
+        (void) quick.try_acquire(name + " to connect", {.at_most = 1min});
         network.hold_requests();
         auto asking = std::async(std::launch::async, ask);
         EXPECT_TRUE(server::comes_true([&] { return network.holds_a_request(); }));

@@ -342,31 +342,47 @@ template <class Tx> void complete(Tx &tx, const names &what, token id)
 namespace pqxx_details {
 
 // For a transaction of run that the work may have ended. Rolls back what is left of it, and returns whether it was
-// committed, which has released the lock as done; otherwise the lock is released as failed. Throws in_doubt if that is
-// not known. The row tells: libpqxx may have missed a COMMIT, and takes one that the server answered by a rollback,
-// because a statement had failed, for a success.
+// committed, which has released the lock as done; otherwise the lock is released as failed. Throws lock_lost if it was
+// not committed and the lease is over; in_doubt if it is not known. libpqxx may have missed a COMMIT. The one that it
+// has seen counts, unless the row shows that the server answered it by a rollback, because a statement had failed.
 template <class Tx> bool was_committed(pqxx::connection &connection, Tx &tx, pqxx_lock &lock)
 {
+    bool is_seen = false;
     try {
         tx.abort();
-        pqxx_details::commit(tx);         // throws in_doubt if an earlier commit was in doubt
-    } catch (const pqxx::usage_error &) { // of abort: libpqxx has seen a commit; of commit: it has seen none
+    } catch (const pqxx::usage_error &) {
+        is_seen = true;
     }
-    bool is_last = false, is_done = false;
-    {
-        pqxx::work now{connection};
-        const auto seen = now.exec(sql::is_last_and_done(lock.names(), lock.token()));
-        is_last = *seen[0][0].c_str() == 't';
-        is_done = *seen[0][1].c_str() == 't';
+    try {
+        if (!is_seen)
+            pqxx_details::commit(tx);     // throws in_doubt if an earlier commit was in doubt
+    } catch (const pqxx::usage_error &) { // it was aborted
     }
-    if (!is_last)
-        throw in_doubt{"the work ended the transaction of shedlock::run, which may have been committed: another caller "
-                       "has acquired the lock since"};
-    if (is_done)
-        lock.completed();
-    else
+    try {
         lock.release(outcome::failed);
-    return is_done;
+        return false;
+    } catch (const lock_lost &) {
+        bool is_last = false, is_done = false;
+        try {
+            pqxx::work now{connection};
+            const auto row = now.exec(sql::is_last_and_done(lock.names(), lock.token()))[0];
+            is_last = *row[0].c_str() == 't';
+            is_done = *row[1].c_str() == 't';
+        } catch (const std::exception &) { // functions older than this header
+            if (!is_seen)
+                throw;
+        }
+        if (is_last && !is_done)
+            throw;
+        if (!is_done && !is_seen)
+            std::throw_with_nested(in_doubt{"the work ended the transaction of shedlock::run, which may have been "
+                                            "committed: the lock has been acquired since"});
+    } catch (const std::exception &) { // what the work did after its commit is not part of the run
+        if (!is_seen)
+            throw;
+        lock.completed();
+    }
+    return true;
 }
 
 // Also if the statement cannot be executed, because the transaction is over, or an earlier statement has failed.
