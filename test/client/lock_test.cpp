@@ -322,9 +322,8 @@ TEST_F(lock_test, a_release_as_done_is_in_doubt_when_another_run_was_done_after_
     network.hold_replies();
     auto releasing = std::async(std::launch::async, [&] { mine->release(); });
     EXPECT_TRUE(server::comes_true([&] { return server::state(name) == "free"; }));
-    locks.try_acquire(name, {.at_most = 1min})
-        .value()
-        .release(); // after which the server does not know of ours any more
+    auto theirs = locks.try_acquire(name, {.at_most = 1min});
+    theirs->release(); // after which the server does not know of ours any more
     network.cut();
     EXPECT_THROW(releasing.get(), shedlock::in_doubt);
     EXPECT_EQ(heard.texts(), "");

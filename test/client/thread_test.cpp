@@ -49,7 +49,7 @@ void take(int)
 
 } // namespace
 
-TEST_F(thread_test, blocks_all_signals)
+TEST_F(thread_test, blocks_signals)
 {
     const auto mine = locks.try_acquire(name, {.at_most = 1min, .keep_alive = true});
     EXPECT_FALSE(locks.acquire(name, {.at_most = 1min}, 100ms));

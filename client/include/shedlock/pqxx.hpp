@@ -341,23 +341,29 @@ template <class Tx> void complete(Tx &tx, const names &what, token id)
 
 namespace pqxx_details {
 
+// Rolls back what is left of tx, and returns whether libpqxx has seen a commit of it. Throws in_doubt if that was in
+// doubt.
+template <class Tx> bool has_seen_commit(Tx &tx)
+{
+    try {
+        tx.abort();
+    } catch (const pqxx::usage_error &) { // libpqxx has no other way to tell
+        return true;
+    }
+    try {
+        pqxx_details::commit(tx);
+    } catch (const pqxx::usage_error &) { // it was aborted
+    }
+    return false;
+}
+
 // For a transaction of run that the work may have ended. Rolls back what is left of it, and returns whether it was
 // committed, which has released the lock as done; otherwise the lock is released as failed. Throws lock_lost if it was
 // not committed and the lease is over; in_doubt if it is not known. libpqxx may have missed a COMMIT. The one that it
 // has seen counts, unless the row shows that the server answered it by a rollback, because a statement had failed.
 template <class Tx> bool was_committed(pqxx::connection &connection, Tx &tx, pqxx_lock &lock)
 {
-    bool is_seen = false;
-    try {
-        tx.abort();
-    } catch (const pqxx::usage_error &) {
-        is_seen = true;
-    }
-    try {
-        if (!is_seen)
-            pqxx_details::commit(tx);     // throws in_doubt if an earlier commit was in doubt
-    } catch (const pqxx::usage_error &) { // it was aborted
-    }
+    const bool is_seen = has_seen_commit(tx);
     try {
         lock.release(outcome::failed);
         return false;
