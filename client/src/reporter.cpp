@@ -1,14 +1,29 @@
 #include "reporter.hpp"
 
-#include <cstdio>
+#include <algorithm>
+#include <climits>
+#include <poll.h>
+#include <string_view>
+#include <unistd.h>
 
 namespace shedlock::internal {
 
 namespace {
 
+// On standard error, without waiting for a reader, because keep-alive waits for this. What does not fit into the pipe,
+// or on a terminal after Ctrl-S, is lost. (Only another writer can fill the pipe between the two calls.)
 void print(const event &what)
 {
-    std::fprintf(stderr, "shedlock: %s\n", details::printable(what.text).c_str());
+    const auto line = "shedlock: " + details::printable(what.text) + '\n';
+    for (std::string_view rest = line; !rest.empty();) {
+        pollfd out{STDERR_FILENO, POLLOUT, 0};
+        if (::poll(&out, 1, 0) != 1 || out.revents != POLLOUT)
+            return;
+        const auto size = ::write(out.fd, rest.data(), std::min<std::size_t>(rest.size(), PIPE_BUF));
+        if (size < 0)
+            return;
+        rest.remove_prefix(static_cast<std::size_t>(size));
+    }
 }
 
 } // namespace

@@ -24,9 +24,7 @@ auto dsn_from(const std::string &command)
 
 client connect(const request &asked)
 {
-    const client_settings settings{.on_event = say_event};
-    return asked.dsn_command.empty() ? client{asked.connection, settings}
-                                     : client{dsn_from(asked.dsn_command), settings};
+    return asked.dsn_command.empty() ? client{asked.connection} : client{dsn_from(asked.dsn_command)};
 }
 
 int done_or_say(bool done, const request &asked, const std::string &otherwise)
@@ -94,7 +92,10 @@ int list(const request &asked)
         try {
             show(session, asked, now, on_terminal);
         } catch (const connection_error &failure) { // the server may come back
-            now << "shedlock: " << printable(failure.what()) << '\n';
+            if (asked.json)
+                say(failure.what());
+            else
+                now << "shedlock: " << printable(failure.what()) << '\n';
         }
         if (on_terminal)
             show_in_place(now.str());

@@ -180,9 +180,9 @@ int command::wait(const std::stop_token &stop)
         if (number == SIGCHLD)
             reap(stop.stop_requested());
         else if (number == SIGTSTP)
-            stop_with_it();
+            stop_with_it(::getpid());
         else if (number != 0)
-            signal_group(number);
+            signal_group(passed_on_ = number);
     }
     return exit_status_;
 }
@@ -197,12 +197,20 @@ void command::reap(bool stopping)
         if (is_ours && next.si_code != CLD_STOPPED && stopping)
             signal_group(SIGKILL);
         const auto status = tool::reap(next.si_pid); // it may have ended since it was found stopped
+        if (is_ours && status && WIFSIGNALED(*status))
+            note_interrupt(WTERMSIG(*status));
         if (is_ours && status && !WIFSTOPPED(*status))
             note_end(WIFSIGNALED(*status) ? 128 + WTERMSIG(*status) : WEXITSTATUS(*status), failure_of(*status));
         else if (is_ours && status && WSTOPSIG(*status) != SIGSTOP) // the sender of a SIGSTOP will also continue it
-            stop_with_it();
+            stop_with_it(0);
         next = {};
     }
+}
+
+void command::note_interrupt(int number) noexcept
+{
+    if (has_terminal_ && number != passed_on_ && (number == SIGINT || number == SIGQUIT))
+        interrupted_by_ = number;
 }
 
 void command::note_end(int exit_status, std::string failure) noexcept
@@ -214,15 +222,15 @@ void command::note_end(int exit_status, std::string failure) noexcept
         ::tcsetpgrp(STDIN_FILENO, ::getpgrp());
 }
 
-// Ctrl-Z reaches the command or us, depending on which has the terminal; a command that reads the terminal in the
-// background is stopped, too. The shell waits for us, and a lease must not be extended for ever while the command does
-// nothing. So we stop and continue together.
-void command::stop_with_it() noexcept
+// Ctrl-Z reaches the command's group or ours, depending on which has the terminal; a command that reads the terminal in
+// the background is stopped, too. The shell waits for our group, which may be that of a script, and a lease must not be
+// extended for ever while the command does nothing. So all stop and continue together.
+void command::stop_with_it(pid_t whom) noexcept
 {
     ::kill(-pid_, SIGSTOP);
     if (has_terminal_)
         ::tcsetpgrp(STDIN_FILENO, ::getpgrp());
-    ::raise(SIGSTOP);
+    events_.stop(whom);
     has_terminal_ = we_have_terminal(); // fg or bg
     if (has_terminal_)
         ::tcsetpgrp(STDIN_FILENO, pid_);

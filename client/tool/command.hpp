@@ -21,24 +21,30 @@ public:
     // (Linux). Must be called by the main thread, because the kernel kills it when the calling thread dies.
     command(events &, std::vector<std::string> words, std::vector<std::string> variables);
 
-    // Waits until it ends. Meanwhile signals are passed on to the group; when the command is stopped (Ctrl-Z) we stop
-    // and continue with it; when a stop is requested the group gets SIGTERM, and SIGKILL five seconds later. Returns
-    // its exit status: 128 + n if signal n killed it; 126 or 127 if it could not be started.
+    // Waits until it ends. Meanwhile signals are passed on to the group; when the command is stopped (Ctrl-Z) our own
+    // group stops and continues with it; when a stop is requested the group gets SIGTERM, and SIGKILL five seconds
+    // later. Returns its exit status: 128 + n if signal n killed it; 126 or 127 if it could not be started.
     int wait(const std::stop_token &stop);
     // Once it has ended otherwise than with the exit status 0: how. "exit status 3", "signal 9 (Killed)", or why it
     // could not be started.
     [[nodiscard]] const std::string &failure() const noexcept { return failure_; }
+    // SIGINT or SIGQUIT, if Ctrl-C or Ctrl-\ ended it on the terminal: our own group did not get the signal. Otherwise
+    // 0.
+    [[nodiscard]] int interrupted_by() const noexcept { return interrupted_by_; }
 
 private:
     void signal_group(int number) const noexcept;
     void reap(bool stopping);
+    void note_interrupt(int number) noexcept;
     void note_end(int exit_status, std::string failure) noexcept;
-    void stop_with_it() noexcept;
+    void stop_with_it(pid_t whom) noexcept;
 
     events &events_;
     bool has_terminal_;
     pid_t pid_ = 0;
     int exit_status_ = 0;
+    int passed_on_ = 0; // the last signal
+    int interrupted_by_ = 0;
     std::string failure_;
 };
 

@@ -17,15 +17,15 @@ namespace {
 
 using microseconds = std::chrono::microseconds;
 
-// CLI11 would parse "[a,b]" and "{}" as lists, and names that begin with a dash as options; this prefix escapes them
-// while it parses.
+// CLI11 would parse "[a,b]" and "{}" as lists, "++" as the end of a subcommand, and names that begin with a dash as
+// options; this prefix escapes them while it parses.
 constexpr char disguise = '\1';
 
 std::string disguised(const std::string &word)
 {
     if (constexpr std::string_view name = "--name="; word.starts_with(name))
         return disguise + word.substr(name.size());
-    return word.find_first_of({'[', '{', disguise}) == 0 ? disguise + word : word;
+    return word.find_first_of({'[', '{', '+', disguise}) == 0 ? disguise + word : word;
 }
 
 std::string undisguised(const std::string &word)

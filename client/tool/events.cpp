@@ -103,6 +103,22 @@ void events::call() const noexcept
     [[maybe_unused]] const auto written = ::write(calls_, &one, sizeof one);
 }
 
+void events::stop(pid_t whom) const noexcept
+{
+    sigset_t one;
+    ::sigemptyset(&one);
+    ::sigaddset(&one, SIGTSTP);
+    ::kill(whom, SIGTSTP);
+    ::pthread_sigmask(SIG_UNBLOCK, &one, nullptr);
+    ::pthread_sigmask(SIG_BLOCK, &one, nullptr);
+}
+
+void events::end_group(int number) const noexcept
+{
+    restore();
+    ::kill(0, number);
+}
+
 void events::restore() const noexcept
 {
     ::pthread_sigmask(SIG_SETMASK, &found_, nullptr);

@@ -5,6 +5,7 @@
 #include "shedlock/shedlock.hpp"
 
 #include <csignal>
+#include <sys/types.h>
 
 namespace shedlock::tool {
 
@@ -22,6 +23,13 @@ public:
     // returns 0 after an hour.
     int wait(std::optional<clock::time_point> until = std::nullopt);
     void call() const noexcept; // from any thread
+
+    // Stops this process, or with 0 its process group, by SIGTSTP, and returns when it is continued. Returns at once if
+    // the signal is ignored, or if no shell would continue us, as in an orphaned process group (ssh -t).
+    void stop(pid_t whom) const noexcept;
+
+    // Ends our process group by this signal. Returns if that is ignored.
+    void end_group(int number) const noexcept;
 
     // Restores the signal mask that we found, for a new process that is about to execute a program.
     void restore() const noexcept;

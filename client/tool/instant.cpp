@@ -32,9 +32,9 @@ minutes offset(const found &sign, const found &hour, const found &minute)
 std::optional<sys_time<microseconds>> to_instant(const std::string &text)
 {
     static const std::regex calendar{
-        "(\\d{4})-(\\d\\d)-(\\d\\d)[Tt ]([01]\\d|2[0-3]):([0-5]\\d)(?::([0-5]\\d)(?:[.,](\\d+))?)?"
+        "(\\d{4})-(\\d\\d)-(\\d\\d)[Tt ]([01]\\d|2[0-3]):([0-5]\\d)(?::([0-5]\\d)(?:[.,](\\d{1,20}))?)?"
         "(?:[Zz]|([+-])([01]\\d|2[0-3]):?([0-5]\\d)?)"};
-    static std::regex const since_1970{"@(\\d{1,11})(?:\\.(\\d+))?"}; // no schedule goes beyond the year 5000
+    static std::regex const since_1970{"@(\\d{1,11})(?:\\.(\\d{1,20}))?"}; // no schedule goes beyond the year 5000
     std::smatch part;
     if (std::regex_match(text, part, since_1970))
         return sys_seconds{seconds{std::stoll(part[1])}} + fraction(part[2]);

@@ -12,6 +12,7 @@
 #include <future>
 #include <sstream>
 #include <thread>
+#include <unistd.h>
 
 namespace shedlock::tool {
 
@@ -52,7 +53,7 @@ std::future<std::invoke_result_t<Work, const std::stop_token &>> interruptibly(e
     while (result.wait_for(std::chrono::seconds{0}) != std::future_status::ready) {
         const auto number = events.wait();
         if (number == SIGTSTP) {
-            ::raise(SIGSTOP);
+            events.stop(::getpid());
         } else if (number == SIGCHLD) {
             reap_all(); // orphans, if we are process 1
         } else if (number != 0) {
@@ -179,7 +180,7 @@ std::optional<lock> acquire(client &locks, const request &asked, events &events,
         return acquired.get();
     try {
         if (auto late = acquired.get())
-            late->release(outcome::failed);
+            late->release(outcome::failed, "signal " + std::to_string(interrupted_by) + " during the wait");
     } catch (const std::exception &) { // does not matter any more
     }
     return std::nullopt;
@@ -216,7 +217,10 @@ int run(const std::function<client()> &connect, const request &asked)
              "SHEDLOCK_UNTIL=" + until(*held),
              held->tick() ? "SHEDLOCK_TICK=" + to_text(*held->tick()) : "SHEDLOCK_TICK"}};
         const int status = running.wait(held->stop_token());
-        return release(locks, *held, asked, events, status, running.failure());
+        const int result = release(locks, *held, asked, events, status, running.failure());
+        if (const int number = running.interrupted_by(); number != 0 && result == 128 + number)
+            events.end_group(number); // a script or loop that we are part of ends, too
+        return result;
     } catch (const std::exception &failure) { // no process could be started
         internal::tool_access::note_failure(*held, failure);
         throw;

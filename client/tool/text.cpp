@@ -92,9 +92,4 @@ void say(const std::string &message)
     std::cerr << "shedlock: " + printable(message) + '\n';
 }
 
-void say_event(const event &what)
-{
-    say(what.text);
-}
-
 } // namespace shedlock::tool

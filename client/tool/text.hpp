@@ -26,6 +26,5 @@ std::string ago(double seconds);
 
 // On standard error.
 void say(const std::string &message);
-void say_event(const event &);
 
 } // namespace shedlock::tool

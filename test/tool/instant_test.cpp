@@ -61,4 +61,5 @@ TEST(instant, is_not_guessed)
                              "@1e9",
                              "@100000000000"})
         EXPECT_EQ(read(text), -1) << text;
+    EXPECT_EQ(read("@1." + std::string(100'000, '0')), -1);
 }

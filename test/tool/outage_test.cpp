@@ -51,6 +51,30 @@ TEST(outage, wait_server_waits_for_the_server_but_not_for_the_lock)
     EXPECT_EQ(waiting.wait().status, 7);
 }
 
+TEST(outage, is_survived_although_nobody_reads_the_message)
+{
+    proxy network;
+    network.refuse_newcomers();
+    process waiting{sh("mkfifo full; exec 3<>full; head -c 65536 /dev/zero >&3; exec \"$@\" 2>&3",
+                       through(network, {"1m", "--wait-server", "1h", "--", "true"}))};
+    EXPECT_TRUE(comes_true([&] { return network.refused() > 2; }));
+    waiting.signal(SIGTERM);
+    EXPECT_EQ(waiting.wait().status, 128 + SIGTERM);
+}
+
+TEST(outage, leaves_the_JSON_of_list_watch_intact)
+{
+    proxy network;
+    process watching{{"shedlock", "--dsn", network.connection(), "list", "--watch", "--json"}};
+    ASSERT_TRUE(watching.says("]"));
+    EXPECT_TRUE(comes_true([&] {
+        network.cut(); // again, in case the tool has connected anew before it was refused
+        network.refuse_newcomers();
+        return !watching.err().empty();
+    }));
+    EXPECT_EQ(watching.out().find("shedlock: "), std::string::npos) << watching.out();
+}
+
 TEST(outage, wait_server_ends)
 {
     proxy network;

@@ -77,7 +77,8 @@ TEST(run, leaves_the_arguments_to_the_command)
 
 TEST(run, is_not_misled_by_odd_names)
 {
-    for (const auto *lock : {"run", "list", "[a,b]", "two words", "'; DROP TABLE shedlock", "\"", "\\", "{a", "%s"}) {
+    for (const auto *lock :
+         {"run", "list", "[a,b]", "two words", "'; DROP TABLE shedlock", "\"", "\\", "{a", "%s", "++"}) {
         const auto seen =
             run({"shedlock", "run", lock, "--at-most", "1h", "--", "sh", "-c", "printf %s \"$SHEDLOCK_NAME\""});
         EXPECT_EQ(seen.out, lock) << seen.err;
@@ -87,7 +88,7 @@ TEST(run, is_not_misled_by_odd_names)
 
 TEST(run, is_not_misled_by_several_odd_names)
 {
-    const words odd{"run", "list", "[a,b]", "[[aa]]", "two words", "{,}{", "%%", "\1", "\1[", "@", "a=b", ":"};
+    const words odd{"run", "list", "[a,b]", "[[aa]]", "two words", "{,}{", "%%", "\1", "\1[", "@", "a=b", ":", "++"};
     words command{"shedlock", "run"};
     command.insert(command.end(), odd.begin(), odd.end());
     command.insert(command.end(), {"--at-most", "1h", "--", "sh", "-c", "printf '%s\n' \"$SHEDLOCK_NAME\""});

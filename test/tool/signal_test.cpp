@@ -164,6 +164,9 @@ TEST(signal, that_comes_before_the_grant_leaves_the_lock_to_others)
 {
     const auto locked =
         "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%acquire%'";
+    const auto detail =
+        "SELECT detail FROM shedlock_history WHERE name = " + literal(name()) + " ORDER BY token DESC LIMIT 1";
+    ask("SELECT shedlock_keep_history()");
     const auto once_a_month = an_hour({"--every", "30d", "--retry"});
     words acquire{"shedlock", "acquire", name()};
     acquire.insert(acquire.end(), once_a_month.begin(), once_a_month.end());
@@ -181,6 +184,7 @@ TEST(signal, that_comes_before_the_grant_leaves_the_lock_to_others)
         EXPECT_EQ(seen.status, 128 + SIGTERM);
         EXPECT_EQ(seen.out, "");
         EXPECT_EQ(last_outcome(), "failed");
+        EXPECT_EQ(ask(detail), "signal 15 during the wait");
     }
     EXPECT_EQ(run(run_it).out, "ran\n");
 }

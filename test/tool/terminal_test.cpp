@@ -1,5 +1,6 @@
 #include "scene.hpp"
 
+#include <csignal>
 #include <fstream>
 #include <gtest/gtest.h>
 
@@ -80,6 +81,53 @@ TEST(terminal, ctrl_z_and_fg_stop_and_continue_tool_and_command)
     EXPECT_TRUE(shell.says("status 7"));
     shell.type("exit\n");
     shell.wait();
+}
+
+// The tool and the script are one process group, the command another. The shell waits for the script.
+TEST(terminal, ctrl_z_stops_a_script_and_ctrl_c_ends_it)
+{
+    std::ofstream{"job"} << "trap 'echo continued' CONT; echo ready $1; while :; do sleep 0.1; done\n";
+    std::ofstream{"script"} << "for i in 1 2; do shedlock run " << name() << " --at-most 1h -- bash job $i; done\n";
+    process shell{terminal, interactive_shell};
+    shell.type("bash script\n");
+    ASSERT_TRUE(shell.says("ready 1"));
+    shell.type(ctrl_z);
+    ASSERT_TRUE(shell.says("Stopped"));
+    shell.type("fg\n");
+    ASSERT_TRUE(shell.says("continued"));
+    shell.type(ctrl_c);
+    shell.type("echo status $?\n");
+    EXPECT_TRUE(shell.says("status 130"));
+    EXPECT_EQ(shell.out().find("ready 2"), std::string::npos) << shell.out();
+    EXPECT_EQ(state(), "free");
+    shell.type("exit\n");
+    shell.wait();
+}
+
+TEST(terminal, interrupt_that_was_sent_to_the_tool_alone_does_not_end_the_script)
+{
+    process script{
+        terminal,
+        sh("shedlock run \"$1\" --at-most 1h -- sh -c 'kill -INT $PPID; exec sleep 3600'; echo status $?", {name()})};
+    EXPECT_TRUE(script.says("status 130"));
+    EXPECT_EQ(script.wait().status, 0);
+}
+
+// As with ssh -t: the tool leads the session, so no shell would continue it.
+TEST(terminal, ctrl_z_without_a_shell_does_not_stop_for_ever)
+{
+    const auto token = acquire();
+    process tool{terminal,
+                 under_lock(sh("exec bash -c 'trap \"echo continued\" CONT; echo ready; while :; do sleep 0.1; done'"),
+                            an_hour({"--wait", "10m"}))};
+    ASSERT_TRUE(comes_true([] { return is_refused(); }));
+    tool.type(ctrl_z);
+    ask("SELECT shedlock_release_token(" + literal(name()) + ", " + token + ')');
+    ASSERT_TRUE(tool.says("ready"));
+    tool.type(ctrl_z);
+    ASSERT_TRUE(tool.says("continued"));
+    tool.type(ctrl_c);
+    EXPECT_EQ(tool.wait().status, 128 + SIGINT);
 }
 
 // The lease is not extended while the command is stopped, because the tool is stopped, too.

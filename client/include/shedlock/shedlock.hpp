@@ -152,7 +152,8 @@ struct client_settings {
     std::chrono::milliseconds timeout = std::chrono::seconds{5};
     // Called by any thread, perhaps by several at once. It must not throw. It must be brief and extend no lock, because
     // keep-alive waits for it. It is not called any more once the client and its locks are gone, unless the last of
-    // them was destroyed in a callback. Default: writes a line to stderr
+    // them was destroyed in a callback. Default: writes a line to stderr, or as much of
+    // it as that takes without waiting
     std::function<void(const event &)> on_event{};
     // Called under the same rules, by the thread that did it. Nothing is allocated for it. Default: empty, not called
     std::function<void(const activity &)> on_activity{};
