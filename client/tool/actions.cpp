@@ -137,7 +137,7 @@ int acquire(const request &asked)
     refusal why;
     auto held = acquire(locks, asked, events, interrupted_by, &why);
     if (interrupted_by != 0)
-        return 128 + interrupted_by;
+        return events.end_by(interrupted_by, ::getpid());
     if (!held) {
         say(why.to_text());
         return 1;

@@ -197,20 +197,14 @@ void command::reap(bool stopping)
         if (is_ours && next.si_code != CLD_STOPPED && stopping)
             signal_group(SIGKILL);
         const auto status = tool::reap(next.si_pid); // it may have ended since it was found stopped
-        if (is_ours && status && WIFSIGNALED(*status))
-            note_interrupt(WTERMSIG(*status));
+        if (is_ours && status && WIFSIGNALED(*status) && has_terminal_ && WTERMSIG(*status) != passed_on_)
+            killed_on_terminal_ = WTERMSIG(*status);
         if (is_ours && status && !WIFSTOPPED(*status))
             note_end(WIFSIGNALED(*status) ? 128 + WTERMSIG(*status) : WEXITSTATUS(*status), failure_of(*status));
         else if (is_ours && status && WSTOPSIG(*status) != SIGSTOP) // the sender of a SIGSTOP will also continue it
             stop_with_it(0);
         next = {};
     }
-}
-
-void command::note_interrupt(int number) noexcept
-{
-    if (has_terminal_ && number != passed_on_ && (number == SIGINT || number == SIGQUIT))
-        interrupted_by_ = number;
 }
 
 void command::note_end(int exit_status, std::string failure) noexcept

@@ -28,14 +28,13 @@ public:
     // Once it has ended otherwise than with the exit status 0: how. "exit status 3", "signal 9 (Killed)", or why it
     // could not be started.
     [[nodiscard]] const std::string &failure() const noexcept { return failure_; }
-    // SIGINT or SIGQUIT, if Ctrl-C or Ctrl-\ ended it on the terminal: our own group did not get the signal. Otherwise
-    // 0.
-    [[nodiscard]] int interrupted_by() const noexcept { return interrupted_by_; }
+    // The signal that killed it while it had the terminal, unless we had passed it on. If that was Ctrl-C, our own
+    // group did not get it. Otherwise 0.
+    [[nodiscard]] int killed_on_terminal() const noexcept { return killed_on_terminal_; }
 
 private:
     void signal_group(int number) const noexcept;
     void reap(bool stopping);
-    void note_interrupt(int number) noexcept;
     void note_end(int exit_status, std::string failure) noexcept;
     void stop_with_it(pid_t whom) noexcept;
 
@@ -44,7 +43,7 @@ private:
     pid_t pid_ = 0;
     int exit_status_ = 0;
     int passed_on_ = 0; // the last signal
-    int interrupted_by_ = 0;
+    int killed_on_terminal_ = 0;
     std::string failure_;
 };
 

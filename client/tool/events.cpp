@@ -77,6 +77,10 @@ events::~events()
 {
     ::close(signals_);
     ::close(calls_);
+    if (ends_by_ == 0)
+        return;
+    restore();
+    ::kill(ends_, ends_by_);
 }
 
 int events::wait(std::optional<clock::time_point> until)
@@ -113,10 +117,12 @@ void events::stop(pid_t whom) const noexcept
     ::pthread_sigmask(SIG_BLOCK, &one, nullptr);
 }
 
-void events::end_group(int number) const noexcept
+int events::end_by(int number, pid_t whom) noexcept
 {
-    restore();
-    ::kill(0, number);
+    if (number == SIGINT || number == SIGQUIT)
+        ends_by_ = number;
+    ends_ = whom;
+    return 128 + number;
 }
 
 void events::restore() const noexcept

@@ -28,8 +28,10 @@ public:
     // the signal is ignored, or if no shell would continue us, as in an orphaned process group (ssh -t).
     void stop(pid_t whom) const noexcept;
 
-    // Ends our process group by this signal. Returns if that is ignored.
-    void end_group(int number) const noexcept;
+    // The destructor is to end this process, or with 0 its process group, by this signal if it is SIGINT or SIGQUIT:
+    // after Ctrl-C a shell goes on with its script unless the signal has killed the program. Returns 128 + number, the
+    // exit status for other signals.
+    int end_by(int number, pid_t whom) noexcept;
 
     // Restores the signal mask that we found, for a new process that is about to execute a program.
     void restore() const noexcept;
@@ -38,6 +40,8 @@ private:
     sigset_t found_;
     int signals_;
     int calls_;
+    int ends_by_ = 0;
+    pid_t ends_ = 0;
 };
 
 } // namespace shedlock::tool

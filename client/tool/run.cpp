@@ -196,7 +196,7 @@ int run(const std::function<client()> &connect, const request &asked)
     refusal why;
     auto held = acquire(locks, asked, events, interrupted_by, asked.verbose ? &why : nullptr);
     if (interrupted_by != 0)
-        return 128 + interrupted_by;
+        return events.end_by(interrupted_by, ::getpid());
     if (!held) {
         if (asked.verbose)
             say("skipped: " + why.to_text());
@@ -218,8 +218,8 @@ int run(const std::function<client()> &connect, const request &asked)
              held->tick() ? "SHEDLOCK_TICK=" + to_text(*held->tick()) : "SHEDLOCK_TICK"}};
         const int status = running.wait(held->stop_token());
         const int result = release(locks, *held, asked, events, status, running.failure());
-        if (const int number = running.interrupted_by(); number != 0 && result == 128 + number)
-            events.end_group(number); // a script or loop that we are part of ends, too
+        if (const int number = running.killed_on_terminal(); number != 0 && result == 128 + number)
+            return events.end_by(number, 0);
         return result;
     } catch (const std::exception &failure) { // no process could be started
         internal::tool_access::note_failure(*held, failure);

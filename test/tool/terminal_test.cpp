@@ -53,13 +53,20 @@ TEST(terminal, sends_ctrl_c_to_the_command)
     EXPECT_EQ(state(), "free");
 }
 
-TEST(terminal, ctrl_c_ends_the_waiting)
+TEST(terminal, ctrl_c_ends_the_waiting_and_the_script)
 {
     acquire();
-    process tool{terminal, under_lock({"echo", "ran"}, an_hour({"--wait", "10m"}))};
-    ASSERT_TRUE(comes_true([] { return is_refused(); }));
-    tool.type(ctrl_c);
-    EXPECT_EQ(tool.wait().status, 128 + 2);
+    for (const auto *one : {"run", "acquire"}) {
+        process script{terminal,
+                       {"bash", "-c",
+                        "shedlock " + std::string{one} + ' ' + name() + " --at-most 1h --wait 10m" +
+                            (one == std::string{"run"} ? " -- echo ran" : "") + "; echo next"}};
+        ASSERT_TRUE(comes_true([] { return is_refused(); }));
+        script.type(ctrl_c);
+        const auto seen = script.wait();
+        EXPECT_EQ(seen.status, 128 + SIGINT) << one;
+        EXPECT_EQ(seen.out.find("next"), std::string::npos) << one;
+    }
 }
 
 TEST(terminal, ctrl_z_and_fg_stop_and_continue_tool_and_command)
