@@ -15,7 +15,7 @@ lock::lock(lock &&) noexcept = default;
 lock &lock::operator=(lock &&other) noexcept
 {
     if (this != &other) {
-        release_quietly();
+        release_quietly(true);
         lease_ = std::move(other.lease_);
         core_ = std::move(other.core_);
     }
@@ -24,7 +24,7 @@ lock &lock::operator=(lock &&other) noexcept
 
 lock::~lock()
 {
-    release_quietly();
+    release_quietly(true);
 }
 
 lease &lock::require() const
@@ -111,13 +111,13 @@ bool lock::end() noexcept
 
 // As failed: a cancelled thread, a destroyed coroutine or an error that was caught elsewhere looks like a return. Does
 // not try again if the server cannot be reached, and waits for an answer only until the brief limit.
-void lock::release_quietly() noexcept
+void lock::release_quietly(bool may_be_forgotten) noexcept
 {
     const uncancelled here;
     if (!is_live(lease_) || !core_->is_ours())
         return;
     const bool unwinding = std::uncaught_exceptions() > lease_->exceptions;
-    const bool forgotten = !unwinding && held() && !lease_->is_completing();
+    const bool forgotten = may_be_forgotten && !unwinding && held() && !lease_->is_completing();
     if (!end()) // it is known to be lost, or done
         return;
     const auto began = clock::now();
@@ -137,12 +137,15 @@ void lock::release_quietly() noexcept
     }
 }
 
-// For release_quietly().
-void lock::note_failure(const std::exception &why) const noexcept
-try {
-    if (is_live(lease_))
-        lease_->detail = details::first_line(why.what());
-} catch (const std::bad_alloc &) { // it fails without a reason
+// Releases as failed, for this exception if it is known.
+void lock::fail(const std::exception *why) noexcept
+{
+    try {
+        if (why && is_live(lease_))
+            lease_->detail = details::first_line(why->what());
+    } catch (const std::bad_alloc &) { // it fails without a reason
+    }
+    release_quietly(false);
 }
 
 void lock::report_unreleased(const std::exception &failure) const noexcept

@@ -19,9 +19,9 @@ void tool_access::release_once(client &by, const names &what, token number, outc
     core.release(what, number, how, clock::now(), over, detail);
 }
 
-void tool_access::note_failure(const lock &held, const std::exception &why) noexcept
+void tool_access::fail(lock &held, const std::exception &why) noexcept
 {
-    held.note_failure(why);
+    held.fail(&why);
 }
 
 void tool_access::watch_session(client &by, lock &held, const std::stop_token &stop)

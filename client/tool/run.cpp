@@ -222,7 +222,7 @@ int run(const std::function<client()> &connect, const request &asked)
             return events.end_by(number, 0);
         return result;
     } catch (const std::exception &failure) { // no process could be started
-        internal::tool_access::note_failure(*held, failure);
+        internal::tool_access::fail(*held, failure);
         throw;
     }
 }

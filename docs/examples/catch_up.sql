@@ -1,7 +1,7 @@
 -- Runs a job for each day, even for days on which no server was up: psql -f catch_up.sql, then CALL catch_up() as often as you like.
 -- It begins with the last day that was tried, if that one was not done, otherwise with the day after it. The very first call begins
--- three days ago. A day whose work fails is due again at the next call, and no later day is begun before it is done. A run of this
--- name without a tick that is done counts for all missed days.
+-- three days ago. A day whose work fails makes the call fail, and is due again at the next call; no later day is begun before it is
+-- done. A run of this name without a tick that is done counts for all missed days.
 
 CREATE TABLE interest_paid (day timestamptz);
 
@@ -10,6 +10,7 @@ DECLARE
     since timestamptz := COALESCE((SELECT GREATEST(last_done_tick, last_tick - interval '1 microsecond')
                                      FROM shedlock_locks WHERE name = 'interest'), now() - interval '3 days');
     day timestamptz;
+    failure text;
 BEGIN
     FOR day IN SELECT * FROM shedlock_ticks('1 day', since, 'Europe/Berlin') LOOP
         -- Refused: another session is running it. Do not go on to the next day, which would give this one up.
@@ -19,10 +20,12 @@ BEGIN
             PERFORM shedlock_complete('interest');
         EXCEPTION WHEN OTHERS THEN
             PERFORM shedlock_release('interest', done => false);
-            RAISE WARNING '%: %', day, SQLERRM;
-            EXIT; -- the next call begins with this day
+            failure := format('%s: %s', day, SQLERRM);
         END;
         COMMIT;
+        IF failure IS NOT NULL THEN
+            RAISE EXCEPTION '%', failure; -- the next call begins with this day
+        END IF;
     END LOOP;
 END
 $$;

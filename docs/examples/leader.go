@@ -112,12 +112,13 @@ func (t *term) end(completed bool) (how string, err error) {
 
 // One transaction. Returns true if it was the last one of the term, whose commit has released the lock.
 func work(stop context.Context, application *pgxpool.Pool, token int64) (bool, error) {
-	ctx := always
+	ctx, cancel := context.WithTimeout(always, atMost)
+	defer cancel()
 	tx, err := application.Begin(ctx)
 	if err != nil {
 		return false, err
 	}
-	defer tx.Rollback(ctx) // does nothing after a commit
+	defer tx.Rollback(always) // does nothing after a commit
 	var n int64
 	if err := tx.QueryRow(ctx, "SELECT coalesce(max(n), 0) + 1 FROM worked").Scan(&n); err != nil {
 		return false, err

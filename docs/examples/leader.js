@@ -14,7 +14,9 @@ const trusted = atMost * 0.9; // our clock may run slower than the server's
 const holder = `${os.hostname()}:${process.pid}`;
 const clock = () => performance.now(); // monotonic: does not change when the time is set
 
-const application = new Pool();
+const application = new Pool({ connectionTimeoutMillis: atMost / 3, query_timeout: atMost });
+// The next query reports it, also where the connection is in use at the moment.
+application.on('error', () => {}).on('connect', (client) => client.on('error', () => {}));
 const stop = new AbortController();
 let locks; // a connection for the lock alone, outside the application's pool
 

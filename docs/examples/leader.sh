@@ -48,10 +48,11 @@ keep() {
 }
 
 work() { # one transaction; the commit of the last one of the term releases the lock
-    sql <<'SQL' >/dev/null
+    sql timeout --foreground "$seconds" <<'SQL' >/dev/null
 BEGIN;
 SELECT coalesce(max(n), 0) + 1 AS n FROM worked \gset
-\! sleep 0.1 # the actual work
+\set done `sleep 0.1 >&2 && echo true || echo the work has failed # sleep is the actual work`
+SELECT :'done'::boolean;
 INSERT INTO worked VALUES (:n, :token, :'holder');
 \if :last
 SELECT shedlock_complete_token(:'name', :token);

@@ -2,6 +2,8 @@
 #include "fixture.hpp"
 #include "proxy.hpp"
 
+#include <thread>
+
 using run_test = with_server;
 
 TEST_F(run_test, releases_and_passes_exceptions_on)
@@ -14,6 +16,24 @@ TEST_F(run_test, releases_and_passes_exceptions_on)
     EXPECT_THROW((void) locks.run(name, {.at_most = 1min}, [](shedlock::lock &) { throw std::out_of_range{"work"}; }),
                  std::out_of_range);
     EXPECT_EQ(server::state(name), "free");
+}
+
+// Then no destructor of the caller runs.
+TEST_F(run_test, releases_although_nobody_catches_the_exception)
+{
+    GTEST_FLAG_SET(death_test_style, "threadsafe");  // the work is done by another process of this test
+    const auto run_with = [&](const auto &failure) { // in a thread, because GoogleTest would catch the exception
+        std::thread{[&] {
+            shedlock::client mine;
+            (void) mine.run(name, {.at_most = 1h}, [&](shedlock::lock &) { throw failure; });
+        }}.join();
+    };
+    for (const bool is_known : {true, false}) {
+        EXPECT_EXIT(is_known ? run_with(std::out_of_range{"work"}) : run_with(1), testing::KilledBySignal(SIGABRT), "");
+        EXPECT_EQ(server::state(name), "free");
+        EXPECT_EQ(server::last_outcome(name), "failed");
+        server::ask("SELECT shedlock_forget(" + server::literal(name) + ")");
+    }
 }
 
 TEST_F(run_test, releases_as_its_work_says)

@@ -152,8 +152,8 @@ struct client_settings {
     std::chrono::milliseconds timeout = std::chrono::seconds{5};
     // Called by any thread, perhaps by several at once. It must not throw. It must be brief and extend no lock, because
     // keep-alive waits for it. It is not called any more once the client and its locks are gone, unless the last of
-    // them was destroyed in a callback. Default: writes a line to stderr, or as much of
-    // it as that takes without waiting
+    // them was destroyed in a callback. Default: writes a line to stderr, or as much of it as
+    // that takes without waiting
     std::function<void(const event &)> on_event{};
     // Called under the same rules, by the thread that did it. Nothing is allocated for it. Default: empty, not called
     std::function<void(const activity &)> on_activity{};
@@ -249,9 +249,9 @@ private:
     lock(std::shared_ptr<internal::core>, std::shared_ptr<internal::lease>) noexcept;
     internal::lease &require() const;
     bool end() noexcept;
-    void release_quietly() noexcept;
+    void release_quietly(bool may_be_forgotten) noexcept;
     bool give_back(outcome, std::string_view detail = {});
-    void note_failure(const std::exception &) const noexcept;
+    void fail(const std::exception *why) noexcept;
     void report_unreleased(const std::exception &) const noexcept;
 
     std::shared_ptr<internal::core> core_;
@@ -311,7 +311,10 @@ public:
         try {
             finish(*acquired, details::result_of(std::forward<Work>(work), *acquired));
         } catch (const std::exception &failure) {
-            acquired->note_failure(failure); // the destructor releases
+            acquired->fail(&failure); // now: if nobody catches the exception, no destructor runs any more
+            throw;
+        } catch (...) {
+            acquired->fail(nullptr);
             throw;
         }
         return true;
