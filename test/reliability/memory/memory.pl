@@ -98,7 +98,7 @@ my $errors = '';
 for my $name (sort keys %scenario)
 {
 	# These two make thousands of allocations, most of them in the planner.
-	my $step = $name =~ /^(views|doctor)$/ ? 100 : 1;
+	my $step = { views => 100, doctor => 500 }->{$name} // 1;
 	$errors .= attempts($name, $scenario{$name}, 'one session', 0, map { often(17, $step) * $_ } 1 .. often(11, 600));
 	$errors .= attempts($name, $scenario{$name}, 'new', 0, map { often(37, 3) * $_ } 1 .. often(3, 1000));
 }
