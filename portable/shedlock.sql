@@ -3521,18 +3521,21 @@ END
 $$;
 
 -- Whether each of the last ten runs took longer than the shortest time between two ticks, as far as the history shows
--- them.
+-- them. In seconds, because an interval cannot have every length, and not between infinite times.
 CREATE OR REPLACE FUNCTION shedlock_is_slow(name text) RETURNS boolean
     LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT pg_catalog.count(*) OPERATOR(pg_catalog.=) 10 AND pg_catalog.bool_and(r.took OPERATOR(pg_catalog.>) r.shortest)
       FROM (SELECT g.took, pg_catalog.min(g.gap) OVER () AS shortest,
                    pg_catalog.row_number() OVER (ORDER BY g.ended_at USING OPERATOR(pg_catalog.>)) AS no
-              FROM (SELECT h.ended_at, h.ended_at OPERATOR(pg_catalog.-) h.acquired_at AS took,
-                           NULLIF(h.tick OPERATOR(pg_catalog.-) pg_catalog.lag(h.tick)
-                                  OVER (ORDER BY h.tick USING OPERATOR(pg_catalog.<)), '0'::pg_catalog.interval) AS gap
-                      FROM shedlock_history(ARRAY[name], NULL::pg_catalog.timestamptz, 100) h
-                     WHERE h.tick IS NOT NULL) g) r
+              FROM (SELECT t.ended_at, t.ended_at OPERATOR(pg_catalog.-) t.acquired_at AS took,
+                           NULLIF(t.tick OPERATOR(pg_catalog.-) pg_catalog.lag(t.tick)
+                                  OVER (ORDER BY t.tick USING OPERATOR(pg_catalog.<)), 0::pg_catalog.float8) AS gap
+                      FROM (SELECT pg_catalog.date_part('epoch', h.acquired_at) AS acquired_at,
+                                   pg_catalog.date_part('epoch', h.ended_at) AS ended_at,
+                                   pg_catalog.date_part('epoch', h.tick) AS tick
+                              FROM shedlock_history(ARRAY[name], NULL::pg_catalog.timestamptz, 100) h
+                             WHERE h.tick IS NOT NULL) t) g) r
      WHERE r.no OPERATOR(pg_catalog.<=) 10;
 END;
 

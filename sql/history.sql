@@ -287,6 +287,9 @@ SELECT shedlock_acquire(n, '1 min'), shedlock_release(n) FROM unnest('{slow,fast
 SELECT severity, regexp_replace(finding, 'table \S+,', 'table T,') AS finding, hint FROM shedlock_doctor() WHERE finding ~ 'ten runs|history of runs';
 DELETE FROM shedlock_history WHERE name = 'slow' AND token > 9;
 SELECT count(*) FROM shedlock_doctor() WHERE finding ~ 'ten runs';
+INSERT INTO shedlock_history (name, token, tick, acquired_at, ended_at, outcome)
+    SELECT 'fast', i, 'infinity', '-infinity', '-infinity', 'done' FROM generate_series(20, 21) i; -- by hand
+SELECT count(*) FROM shedlock_doctor() WHERE finding ~ 'ten runs';
 
 DROP TABLE shedlock_history;
 DROP PROCEDURE try;

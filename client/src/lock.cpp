@@ -145,7 +145,7 @@ void lock::fail(const std::exception *why) noexcept
             lease_->detail = details::first_line(why->what());
     } catch (const std::bad_alloc &) { // it fails without a reason
     }
-    release_quietly(false);
+    release_quietly(!std::current_exception()); // there is none if the thread is cancelled
 }
 
 void lock::report_unreleased(const std::exception &failure) const noexcept
