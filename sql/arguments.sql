@@ -15,7 +15,7 @@ EXCEPTION WHEN OTHERS THEN
 END $$;
 \pset format unaligned
 \pset tuples_only on
-\pset fieldsep '\n    '
+\pset fieldsep ' -> '
 
 -- name
 SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[

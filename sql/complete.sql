@@ -17,7 +17,8 @@ EXCEPTION WHEN OTHERS THEN
     RETURN concat_ws(' | ', SQLSTATE || ': ' || SQLERRM,
         nullif(regexp_replace(detail, '"[^"]*"', '"..."'), ''), nullif(hint, ''));
 END $$;
-\set outcome 'SELECT (SELECT string_agg(what, \', \' ORDER BY what) FROM work) AS work, locks.* FROM locks; TRUNCATE work;'
+-- The work that was done, and the columns of the view above.
+\set outcome 'SELECT (SELECT string_agg(what, \', \' ORDER BY what) FROM work) AS work, locks.* FROM locks \\g (tuples_only=on) \\\\ TRUNCATE work;'
 
 -- The work and the release are one transaction, for a session's lock and for a token's. Nothing is written before the
 -- commit: last_done_at is the time of the commit.
@@ -194,7 +195,6 @@ SELECT c, attempt(replace(replace(c, 'TOKEN', :'token'), 'MINE', :'mine')) FROM 
 SELECT attempt($$shedlock_complete('mine')$$);
 SELECT shedlock_complete_token('t', :token);
 SELECT * FROM locks;
-\set outcome 'SELECT (SELECT string_agg(what, \', \' ORDER BY what) FROM work) AS work, locks.* FROM locks; TRUNCATE work;'
 -- If one of several locks is lost, none is completed.
 DELETE FROM shedlock;
 SELECT shedlock_acquire_token(ARRAY['x', 'y', 'z'], '1 h') AS token \gset
@@ -337,36 +337,30 @@ PREPARE java_again(text, int, text) AS
     UPDATE shedlock SET lock_until = timezone('utc', CURRENT_TIMESTAMP) + make_interval(secs => $2),
       locked_at = timezone('utc', CURRENT_TIMESTAMP), locked_by = $3
       WHERE shedlock.name = $1 AND shedlock.lock_until <= timezone('utc', CURRENT_TIMESTAMP);
-BEGIN;
-\set VERBOSITY sqlstate
-SELECT shedlock_complete_token('over', :token);
-\set VERBOSITY default
+\set take 'DELETE FROM shedlock WHERE name = \'over\'; SELECT shedlock_acquire_token(\'over\', \'1 ms\') AS token, pg_sleep(0.002) \\gset'
+\set complete ':take \\\\ BEGIN; \\set VERBOSITY sqlstate \\\\ SELECT shedlock_complete_token(\'over\', :token); \\set VERBOSITY default'
+:complete
 INSERT INTO work VALUES ('taken over by us');
 SELECT shedlock_acquire_token('over', '1 ms', holder => 'us') AS second \gset
 COMMIT;
-BEGIN;
-SELECT shedlock_complete_token('over', :token);
+:complete
 INSERT INTO work VALUES ('taken over by Java');
 EXECUTE java_again('over', 3600, 'host');
 COMMIT;
-BEGIN;
-SELECT shedlock_complete_token('over', :token);
+:complete
 INSERT INTO work VALUES ('paused');
 SELECT shedlock_pause('over');
 COMMIT;
-BEGIN;
-SELECT shedlock_complete_token('over', :token);
+:complete
 INSERT INTO work VALUES ('forced');
 SELECT shedlock_force_release('over');
 COMMIT;
-BEGIN;
-SELECT shedlock_complete_token('over', :token);
+:complete
 INSERT INTO work VALUES ('deleted');
 DELETE FROM shedlock WHERE name = 'over';
 COMMIT;
 -- If the row's lock_until is set to infinity by hand, that is a pause, which only an administrator can end.
-BEGIN;
-SELECT shedlock_complete_token('over', :token);
+:complete
 INSERT INTO work VALUES ('paused by hand');
 UPDATE shedlock SET lock_until = 'infinity' WHERE name = 'over';
 SELECT attempt($$shedlock_complete_token('over', $$ || :token || ')');
@@ -377,6 +371,7 @@ SELECT attempt($$shedlock_complete('hand')$$);
 SELECT * FROM locks WHERE name = 'hand';
 DELETE FROM shedlock WHERE name = 'hand';
 :outcome
+:take
 EXECUTE java_again('over', 0, 'host');
 SELECT attempt($$shedlock_complete_token('over', $$ || :token || ')') AS javas;
 SELECT shedlock_acquire('over', '1 ms'), attempt($$shedlock_complete_token('over', $$ || :token || ')') AS ours;

@@ -107,7 +107,7 @@ TRUNCATE work;
 
 -- A command that fails: its work is rolled back, the lock is released, and the caller gets the command's own error
 -- with all its fields.
-\set error '\\echo :LAST_ERROR_SQLSTATE :LAST_ERROR_MESSAGE \\\\ SELECT (SELECT count(*) FROM work) AS work, (SELECT state FROM shedlock_locks WHERE name = \'r\') AS lock;'
+\set error '\\echo :LAST_ERROR_SQLSTATE :LAST_ERROR_MESSAGE \\\\ SELECT (SELECT count(*) FROM work) AS work, (SELECT state FROM shedlock_locks WHERE name = \'r\') AS lock \\g (tuples_only=on)'
 -- At run time.
 CALL shedlock_run('r', $$INSERT INTO work VALUES ('x'); SELECT 1/0$$, '1 min');
 :error

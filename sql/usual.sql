@@ -14,7 +14,7 @@ EXCEPTION WHEN OTHERS THEN
 END $$;
 \pset format unaligned
 \pset tuples_only on
-\pset fieldsep '\n    '
+\pset fieldsep ' -> '
 SELECT arguments, string_agg(DISTINCT attempt(format('%s(%L, %s)', f, n, arguments)), ' or ')
   FROM unnest(ARRAY['shedlock_acquire', 'shedlock_acquire_token']) f, unnest(ARRAY['done', 'held']) n,
        unnest(ARRAY['NULL', $$'0'$$, $$'999 us'$$, $$'-100 months 3010 days'$$, $$'106751991 days'$$,
