@@ -97,11 +97,6 @@ TEST_F(activity_test, does_not_report_failures)
     EXPECT_EQ(log(), (std::vector<seen>{{kind::acquired, {}}}));
 }
 
-TEST_F(activity_test, has_no_callback_by_default)
-{
-    EXPECT_TRUE(locks.try_acquire(name, {.at_most = 1min}));
-}
-
 // Options of an acquire, and the escaping of texts. They have no test files of their own.
 
 class options_test : public with_server {};
@@ -184,7 +179,7 @@ TEST_F(options_test, the_servers_words_are_escaped)
     }
 }
 
-TEST_F(options_test, default_events_are_escaped)
+TEST_F(options_test, an_event_is_an_escaped_line_on_stderr_by_default)
 {
     testing::internal::CaptureStderr();
     {
@@ -193,6 +188,8 @@ TEST_F(options_test, default_events_are_escaped)
         server::ask("SELECT shedlock_force_release(" + server::literal(name + "\x1b[2J") + ")");
     }
     const auto said = testing::internal::GetCapturedStderr();
+    EXPECT_TRUE(said.starts_with("shedlock: ")) << said;
+    EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
     EXPECT_NE(said.find("\\x1B[2J"), std::string::npos) << said;
     EXPECT_EQ(said.find('\x1b'), std::string::npos) << said;
 }

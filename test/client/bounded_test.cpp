@@ -141,24 +141,6 @@ TEST_F(bounded_test, a_lease_is_counted_from_when_its_request_is_sent)
     queued.get();
 }
 
-// Requests wait for each other, but a call that waits for a lock does not hold up the others.
-
-TEST_F(bounded_test, a_wait_for_a_lock_keeps_no_other_caller_waiting)
-{
-    auto held = locks.try_acquire(name, {.at_most = 1h});
-    std::stop_source stop;
-    std::vector<std::future<bool>> waiting;
-    for (int i = 0; i < 20; ++i)
-        waiting.push_back(std::async(std::launch::async, [&] {
-            return locks.acquire(name, {.at_most = 1min}, 24h, stop.get_token()).has_value();
-        }));
-    EXPECT_TRUE(server::comes_true([&] { return server::was_refused(name); }));
-    EXPECT_TRUE(locks.try_acquire(name + " other", {.at_most = 1min}));
-    stop.request_stop();
-    for (auto &one : waiting)
-        EXPECT_FALSE(one.get());
-}
-
 // Waits and leases that are as long as the type allows.
 
 TEST_F(bounded_test, waits_for_ever_when_asked_to)

@@ -209,17 +209,6 @@ TEST_F(client_test, waits_for_the_holder_and_no_longer_than_asked)
     EXPECT_TRUE(mine->held());
 }
 
-TEST_F(client_test, stops_waiting_when_a_stop_is_requested)
-{
-    const auto held = locks.try_acquire(name, {.at_most = 10min});
-    std::stop_source stop;
-    const std::jthread later{[&] {
-        std::this_thread::sleep_for(200ms);
-        stop.request_stop();
-    }};
-    EXPECT_FALSE(locks.acquire(name, {.at_most = 1min}, 1h, stop.get_token()));
-}
-
 TEST_F(client_test, waiting_leaves_the_client_to_others)
 {
     auto held = locks.try_acquire(name, {.at_most = 10min});
@@ -282,13 +271,6 @@ TEST_F(client_test, pauses_resumes_and_frees_by_force)
     EXPECT_TRUE(locks.try_acquire(name, {.at_most = 1min}));
 }
 
-TEST_F(client_test, pause_waits_for_the_holder)
-{
-    leave_to_end({.at_most = 500ms});
-    EXPECT_TRUE(locks.pause(name, std::nullopt, 10min));
-    locks.resume(name);
-}
-
 // All connection parameters come from PG* variables. That these constructors compile is part of the test.
 TEST_F(client_test, may_be_made_from_settings_alone)
 {
@@ -347,7 +329,7 @@ TEST_F(client_test, refuses_bad_arguments_with_a_reason)
     EXPECT_NE(attempt({name, name}, {.at_most = 1s}).find(name), std::string::npos);
     EXPECT_NE(attempt("\xff", {.at_most = 1s}).find("0xff"), std::string::npos);
     EXPECT_NE(attempt(std::string(256, 'x'), {.at_most = 1s}).find("255"), std::string::npos);
-    EXPECT_TRUE(locks.try_acquire(name, {.at_most = 1s})) << "and the connection is still good";
+    EXPECT_TRUE(locks.try_acquire(name, {.at_most = 1h})) << "and the connection is still good";
 }
 
 TEST_F(client_test, says_that_there_is_no_server_or_no_such_database)
@@ -408,7 +390,7 @@ TEST_F(client_test, looks_for_another_server_when_this_one_takes_no_writes)
     auto reader = client("target_session_attrs=any");
     EXPECT_THROW((void) reader.try_acquire(name, {.at_most = 1s}), shedlock::connection_error);
     server::ask("ALTER ROLE postgres RESET default_transaction_read_only");
-    EXPECT_TRUE(reader.try_acquire(name, {.at_most = 1s})) << "over a new connection";
+    EXPECT_TRUE(reader.try_acquire(name, {.at_most = 1h})) << "over a new connection";
 }
 
 // The extension may be in any schema, and the role may have any settings.

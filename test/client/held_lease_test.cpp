@@ -60,7 +60,7 @@ TEST_F(held_lease_test, is_trusted_no_longer_than_an_abandoned_request_that_arri
 TEST_F(held_lease_test, ends_before_the_servers_lease_does)
 {
     for (const auto at_most :
-         {std::chrono::microseconds{2s}, std::chrono::microseconds{1min}, std::chrono::microseconds{1h}}) {
+         {std::chrono::microseconds{30s}, std::chrono::microseconds{1min}, std::chrono::microseconds{1h}}) {
         const auto before = shedlock::clock::now();
         const auto mine = locks.try_acquire(name, {.at_most = at_most});
         const auto theirs = server::remaining(name);
@@ -244,19 +244,6 @@ TEST_F(held_lease_test, requests_stop_before_the_lease_ends_when_it_cannot_be_ex
         return heard.texts().find("could not be extended in time") != std::string::npos;
     })) << heard.texts();
     network.let_go();
-}
-
-TEST_F(held_lease_test, requests_stop_as_soon_as_keep_alive_learns_of_a_loss)
-{
-    const auto mine = locks.try_acquire(name, {.at_most = 1h, .keep_alive = true});
-    locks.force_release(name);
-    const auto next = locks.try_acquire(name, {.at_most = 1h});
-    advance_clock(21min);
-    EXPECT_TRUE(server::comes_true([&] { return mine->stop_token().stop_requested(); }));
-    EXPECT_FALSE(mine->held());
-    EXPECT_TRUE(server::comes_true([&] { return heard.texts().find("taken over") != std::string::npos; }))
-        << heard.texts();
-    EXPECT_EQ(server::token(name), number(next->token())) << "and leaves the next holder alone";
 }
 
 TEST_F(held_lease_test, never_keeps_a_released_lock_alive)

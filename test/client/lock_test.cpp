@@ -5,17 +5,6 @@
 
 using lock_test = with_server;
 
-TEST_F(lock_test, is_released_as_done_or_as_told)
-{
-    locks.try_acquire(name, {.at_most = 1min})->release(shedlock::outcome::failed);
-    EXPECT_EQ(server::last_outcome(name), "failed");
-    locks.try_acquire(name, {.at_most = 1min})->release();
-    EXPECT_EQ(server::last_outcome(name), "done");
-    locks.release(name, locks.try_acquire(name, {.at_most = 1min})->detach(), shedlock::outcome::failed);
-    EXPECT_EQ(server::last_outcome(name), "failed");
-    EXPECT_EQ(heard.all().size(), 0U);
-}
-
 TEST_F(lock_test, is_released_with_a_detail)
 {
     using shedlock::outcome;

@@ -277,13 +277,6 @@ TEST_F(pqxx_test, waits_for_another_holder)
     EXPECT_TRUE(waiting.get());
 }
 
-TEST_F(pqxx_test, gives_up_when_the_wait_is_over)
-{
-    const auto theirs = shedlock::try_acquire(db, name, {.at_most = 1min});
-    pqxx::connection other{server::connection()};
-    EXPECT_FALSE(shedlock::acquire(other, name, {.at_most = 1min}, 1ms));
-}
-
 TEST_F(pqxx_test, has_the_server_check_the_arguments)
 {
     const auto acquire = [this](const shedlock::names &what, const shedlock::pqxx_options &how,
@@ -414,18 +407,6 @@ TEST_F(pqxx_test, tells_when_it_is_lost)
     EXPECT_NO_THROW(mine->release()) << "it is inert";
 }
 
-TEST_F(pqxx_test, is_released_as_done_or_failed)
-{
-    shedlock::try_acquire(db, name, {.at_most = 1min})->release();
-    EXPECT_EQ(server::last_outcome(name), "done");
-    shedlock::try_acquire(db, name, {.at_most = 1min})->release(outcome::failed);
-    EXPECT_EQ(server::last_outcome(name), "failed");
-    shedlock::try_acquire(db, name, {.at_most = 1min})->release();
-    (void) shedlock::try_acquire(db, name, {.at_most = 1min});
-    EXPECT_EQ(server::state(name), "free");
-    EXPECT_EQ(server::last_outcome(name), "failed") << "it was not reported as done";
-}
-
 TEST_F(pqxx_test, is_released_with_a_detail)
 {
     const server::kept_history history;
@@ -433,12 +414,6 @@ TEST_F(pqxx_test, is_released_with_a_detail)
     shedlock::try_acquire(db, name, {.at_most = 1min})->release();
     shedlock::try_acquire(db, name, {.at_most = 1min})->release(outcome::done, {"a\0b \xFF €", 9});
     EXPECT_EQ(history.of(name), "failed: the disk is full\ndone\ndone: a\\x00b \\xFF €");
-}
-
-TEST_F(pqxx_test, is_released_as_done_although_nothing_keeps_its_text)
-{
-    shedlock::try_acquire(db, name, {.at_most = 1min})->release(outcome::done, "all sent");
-    EXPECT_EQ(server::last_outcome(name), "done");
 }
 
 TEST_F(pqxx_test, is_inert_once_released)
@@ -732,13 +707,6 @@ TEST_F(pqxx_test, runs_work_once_per_tick)
     EXPECT_EQ(server::last_outcome(name), "done");
     EXPECT_FALSE(shedlock::run(db, name, how, [](pqxx::work &tx) { insert(tx); }));
     EXPECT_EQ(table.rows(), "1");
-}
-
-TEST_F(pqxx_test, runs_nothing_when_refused)
-{
-    pqxx::connection other{server::connection()};
-    const auto theirs = shedlock::try_acquire(other, name, {.at_most = 1min});
-    EXPECT_FALSE(shedlock::run(db, name, {1min}, [](pqxx::work &) { FAIL() << "another caller holds it"; }));
 }
 
 TEST_F(pqxx_test, runs_work_of_every_shape)

@@ -162,7 +162,7 @@ TEST_F(waiting_test, asks_when_it_may_be_granted)
 
 TEST_F(waiting_test, asks_when_a_lease_has_ended)
 {
-    locks.try_acquire(name, {.at_most = a_while})->detach();
+    leave_to_end({.at_most = a_while});
     auto waiting = wait_for(name);
     EXPECT_LE(attempts_in_a_while(name), few);
     EXPECT_TRUE(waiting.get());

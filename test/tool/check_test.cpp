@@ -34,9 +34,7 @@ void let_java_run(const std::string &ago, const std::string &until)
 
 outcome check(const words &more)
 {
-    words all{"shedlock", "check"};
-    all.insert(all.end(), more.begin(), more.end());
-    return run(all);
+    return run(words{"shedlock", "check"} + more);
 }
 
 void expect(const outcome &seen, int status, const std::string &line)
@@ -68,9 +66,7 @@ public:
 private:
     outcome check_with(const char *grace, const words &more) const
     {
-        words all{name(), "--cron", expression(), "--grace", grace};
-        all.insert(all.end(), more.begin(), more.end());
-        return ::check(all);
+        return ::check(words{name(), "--cron", expression(), "--grace", grace} + more);
     }
 
     const std::string expression_ = yearly_schedule();
@@ -306,18 +302,17 @@ TEST(check, is_3_without_the_privilege_to_read_and_needs_no_other)
     const auto role = "reader_" + std::to_string(::getpid());
     ask("CREATE ROLE " + role + " LOGIN PASSWORD 'reader'");
     const words as_role{"env", "PGUSER=" + role, "PGPASSWORD=reader"};
-    const auto with = [&](words all, const words &more) {
-        all.insert(all.end(), more.begin(), more.end());
-        return all;
-    };
     const words asked{"shedlock", "check", name(), "--max-age", "25h"};
-    const auto before = run(with(as_role, asked));
+    const auto before = run(as_role + asked);
     ask("SELECT shedlock_grant('" + role + "', read_only => true)");
-    const auto after = run(with(as_role, asked));
-    const auto list = run(with(as_role, {"shedlock", "list", name()}));
-    const auto metrics = run(with(as_role, {"shedlock", "metrics"}));
-    const auto late = run(with(as_role, {"shedlock", "check", name(), "--every", "1d", "--grace", "0s"}));
-    const auto refused = run(with(as_role, {"shedlock", "acquire", name(), "--at-most", "1m"}));
+    const auto after = run(as_role + asked);
+    const auto list = run(as_role + words{"shedlock", "list", name()});
+    const auto metrics = run(as_role + words{"shedlock", "metrics"});
+    const auto late = run(as_role + words{"shedlock", "check", name(), "--every", "1d", "--grace", "0s"});
+    const auto refused = run(as_role + words{"shedlock", "acquire", name(), "--at-most", "1m"});
+    ask("SELECT shedlock_keep_history()");
+    const auto history = run(as_role + words{"shedlock", "history", name(), "--every", "1d"});
+    ask("SELECT shedlock_keep_history(false)");
     ask("SELECT shedlock_revoke('" + role + "')");
     ask("DROP ROLE " + role);
     expect(before, 3, "SHEDLOCK UNKNOWN - permission denied.*\n");
@@ -325,6 +320,7 @@ TEST(check, is_3_without_the_privilege_to_read_and_needs_no_other)
     EXPECT_EQ(late.status, 0) << late.out;
     EXPECT_EQ(list.status, 0) << list.err;
     EXPECT_EQ(metrics.status, 0) << metrics.err;
+    EXPECT_EQ(history.status, 0) << history.err;
     EXPECT_EQ(refused.status, 125) << refused.err;
 }
 
@@ -531,11 +527,8 @@ TEST(check, takes_an_interval_and_reports_ticks_and_instants_in_the_zone)
     const auto shown = ask("SELECT to_char(timezone('Asia/Tokyo', " + literal(tick) + "), 'Dy YYYY-MM-DD HH24:MI')");
     expect(check(asked), 0, "SHEDLOCK OK - .*: the run of " + shown + " JST is done .*\n");
     const auto in_tokyo = ask("SELECT timezone('Asia/Tokyo', " + literal(tick) + ") + interval '1 second'");
-    auto with_since = asked;
-    with_since.insert(with_since.end(), {"--since", in_tokyo});
-    expect(check(with_since), 0, "SHEDLOCK OK - .*: no run has been due since .*\n");
-    with_since.back() = shown.substr(4);
-    expect(check(with_since), 0, "SHEDLOCK OK - .* is done .*\n");
+    expect(check(asked + words{"--since", in_tokyo}), 0, "SHEDLOCK OK - .*: no run has been due since .*\n");
+    expect(check(asked + words{"--since", shown.substr(4)}), 0, "SHEDLOCK OK - .* is done .*\n");
 }
 
 TEST(check, takes_periods_in_weeks_and_months)
@@ -588,8 +581,6 @@ TEST(check, is_3_with_a_bad_schedule_or_options_that_do_not_fit)
                                                   {"--max-age", "1h", "--grace", "1h"},
                                                   {"--max-age", "1h", "--zone", "UTC"},
                                                   {"--max-age", "1h", "--since", "2026-01-01"}}) {
-        words all{name()};
-        all.insert(all.end(), options.begin(), options.end());
-        expect(check(all), 3, "SHEDLOCK UNKNOWN - .*\n");
+        expect(check(words{name()} + options), 3, "SHEDLOCK UNKNOWN - .*\n");
     }
 }

@@ -15,16 +15,12 @@ namespace {
 
 words with_dsn(const std::string &command, words more)
 {
-    words all{"shedlock", "--dsn-command", command};
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
+    return words{"shedlock", "--dsn-command", command} + more;
 }
 
 words running(const std::string &command, words more)
 {
-    words all{"run", name(), "--at-most", "1h"};
-    all.insert(all.end(), more.begin(), more.end());
-    return with_dsn(command, all);
+    return with_dsn(command, words{"run", name(), "--at-most", "1h"} + more);
 }
 
 std::string contents(const std::string &file)
@@ -56,9 +52,8 @@ TEST(dsn_command, prints_the_string_on_its_first_line)
 TEST(dsn_command, is_asked_for_each_connection_also_while_children_are_reaped)
 {
     // It ends later than its output, so that the process that reaps all children is usually the first to notice.
-    auto command = running("echo asked >>asked; echo application_name=mine; exec >&-; sleep 0.1", {"--"});
-    const auto until_told = wait_for("go");
-    command.insert(command.end(), until_told.begin(), until_told.end());
+    const auto command =
+        running("echo asked >>asked; echo application_name=mine; exec >&-; sleep 0.1", words{"--"} + wait_for("go"));
     process working{command};
     EXPECT_TRUE(working.says("started"));
     EXPECT_EQ(lines(contents("asked")), 1);
@@ -138,13 +133,11 @@ TEST(dsn_command, must_not_be_empty)
 // As process 1, the tool also reaps what the command leaves behind, while it waits.
 TEST(dsn_command, leaves_no_zombies)
 {
-    words all{"unshare", "--pid", "--fork", "--mount-proc", "--kill-child"};
     if (run({"unshare", "--pid", "--fork", "--mount-proc", "true"}).status != 0)
         GTEST_SKIP() << "no namespaces can be made here";
     const auto tool = running("ps -eo stat,comm >new; mv new seen; echo >>asked; sleep 0.01 & exit 1",
                               {"--wait", "1h", "--", "true"});
-    all.insert(all.end(), tool.begin(), tool.end());
-    process waiting{all};
+    process waiting{words{"unshare", "--pid", "--fork", "--mount-proc", "--kill-child"} + tool};
     EXPECT_TRUE(comes_true([] {
         return lines(contents("asked")) > 3 && contents("seen").find("Z") == std::string::npos;
     })) << contents("seen");

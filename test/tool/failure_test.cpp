@@ -23,10 +23,7 @@ void expect_failure(const words &command, int status, const std::string &message
 
 words with(const words &variables, const words &command)
 {
-    words all{"env"};
-    all.insert(all.end(), variables.begin(), variables.end());
-    all.insert(all.end(), command.begin(), command.end());
-    return all;
+    return words{"env"} + variables + command;
 }
 
 // Names the command without its path, but the tool with its own, because this PATH would not find the tool.
@@ -228,36 +225,4 @@ TEST(failure, a_refused_connection_is_125_after_the_wait)
     const auto start = std::chrono::steady_clock::now();
     expect_failure(user.runs(under_lock({"echo", "ran"}, an_hour({"--wait", "50ms"}))), 125, "too many connections");
     EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds{50});
-}
-
-TEST(failure, wait_also_waits_for_a_connection)
-{
-    const role user;
-    ask("SELECT shedlock_grant(" + literal(user.name) + ')');
-    ask("ALTER ROLE " + user.name + " CONNECTION LIMIT 0");
-    process tool{user.runs(under_lock({"echo", "ran"}, an_hour({"--wait", "1h"})))};
-    usleep(300'000); // time to be refused
-    ask("ALTER ROLE " + user.name + " CONNECTION LIMIT -1");
-    EXPECT_EQ(tool.wait().out, "ran\n");
-}
-
-TEST(failure, keep_alive_continues_when_further_connections_are_refused)
-{
-    const role user;
-    ask("SELECT shedlock_grant(" + literal(user.name) + ')');
-    process tool{user.runs(under_lock(sh("until [ -e go ]; do sleep 0.1; done; echo over")))};
-    const auto connections =
-        "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle' AND usename = " + literal(user.name);
-    ASSERT_TRUE(comes_true([&] { return ask(connections) == "1"; })); // keep-alive will have to use this connection
-    ask("ALTER ROLE " + user.name + " CONNECTION LIMIT 0");
-    const auto until = [] { return ask("SELECT lock_until FROM shedlock WHERE name = " + literal(name())); };
-    for (int i = 0; i < 2; ++i) {
-        const auto before = until();
-        advance_clock(std::chrono::minutes{21});
-        EXPECT_TRUE(comes_true([&] { return until() > before; }));
-    }
-    std::ofstream{"go"};
-    const auto seen = tool.wait();
-    EXPECT_EQ(seen.status, 0);
-    EXPECT_EQ(seen.out, "over\n");
 }

@@ -12,9 +12,7 @@ namespace {
 
 words through(const proxy &network, words more)
 {
-    words all{"shedlock", "--dsn", network.connection(), "run", name(), "--at-most"};
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
+    return words{"shedlock", "--dsn", network.connection(), "run", name(), "--at-most"} + more;
 }
 
 int count_of(const std::string &text, const std::string &what)
@@ -82,16 +80,6 @@ TEST(outage, wait_server_ends)
     EXPECT_EQ(run(through(network, {"1m", "--wait", "1h", "--wait-server", "1s", "--", "true"})).status, 125);
     EXPECT_GE(network.refused(), 2);
     EXPECT_EQ(run(through(network, {"1m", "--", "true"})).status, 125) << "without either option it does not wait";
-}
-
-TEST(outage, wait_without_a_server_is_ended_by_a_signal)
-{
-    proxy network;
-    network.refuse_newcomers();
-    process waiting{through(network, {"1m", "--wait-server", "1h", "--", "true"})};
-    EXPECT_TRUE(comes_true([&] { return network.refused() > 2; }));
-    waiting.signal(SIGTERM);
-    EXPECT_EQ(waiting.wait().status, 128 + SIGTERM);
 }
 
 TEST(outage, is_not_waited_for_when_the_password_is_wrong)
@@ -262,18 +250,6 @@ TEST(tick_test, may_be_a_week_or_months)
         const auto tick = run_of(period);
         EXPECT_TRUE(tick.out == before || tick.out == due()) << period << tick.out << tick.err; // it may end meanwhile
     }
-}
-
-TEST(tick_test, may_be_an_instant_of_a_crontab_expression)
-{
-    const auto tick = [](const std::string &expression, const std::string &zone) {
-        return run({"shedlock", "run", name() + zone, "--at-most", "1m", "--cron", expression, "--zone", zone, "--",
-                    "printenv", "SHEDLOCK_TICK"})
-            .out;
-    };
-    EXPECT_NE(tick("30 2 1 1 *", "UTC").find("-01-01T02:30:00Z"), std::string::npos);
-    EXPECT_NE(tick("30 2 1 jan *", "Asia/Tokyo").find("-12-31T17:30:00Z"), std::string::npos);
-    EXPECT_NE(tick("@yearly", "Asia/Kolkata").find("-12-31T18:30:00Z"), std::string::npos);
 }
 
 TEST(help_test, shows_where_the_command_goes)

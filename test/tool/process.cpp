@@ -160,9 +160,7 @@ outcome run(const words &command, const std::string &input)
 
 words sh(const std::string &script, const words &arguments)
 {
-    words all{"sh", "-c", script, "sh"};
-    all.insert(all.end(), arguments.begin(), arguments.end());
-    return all;
+    return words{"sh", "-c", script, "sh"} + arguments;
 }
 
 bool is_running(pid_t pid)

@@ -11,6 +11,12 @@ namespace shedlock::test {
 
 using words = std::vector<std::string>;
 
+inline words operator+(words one, const words &more)
+{
+    one.insert(one.end(), more.begin(), more.end());
+    return one;
+}
+
 struct outcome {
     int status; // as a shell gives it: 128 + n when signal n killed it
     std::string out, err;

@@ -101,18 +101,12 @@ std::string bad_program()
 
 words under_lock(const words &command, const words &options)
 {
-    words all{"shedlock", "run", name()};
-    all.insert(all.end(), options.begin(), options.end());
-    all.emplace_back("--");
-    all.insert(all.end(), command.begin(), command.end());
-    return all;
+    return words{"shedlock", "run", name()} + options + words{"--"} + command;
 }
 
 words an_hour(const words &more)
 {
-    words all{"--at-most", "1h"};
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
+    return words{"--at-most", "1h"} + more;
 }
 
 } // namespace shedlock::test

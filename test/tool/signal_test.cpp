@@ -35,9 +35,7 @@ pid_t printed_pid(process &tool)
 
 words as_process_1(const words &command)
 {
-    words all{"unshare", "--pid", "--fork", "--mount-proc"};
-    all.insert(all.end(), command.begin(), command.end());
-    return all;
+    return words{"unshare", "--pid", "--fork", "--mount-proc"} + command;
 }
 
 bool has_namespaces()
@@ -168,8 +166,7 @@ TEST(signal, that_comes_before_the_grant_leaves_the_lock_to_others)
         "SELECT detail FROM shedlock_history WHERE name = " + literal(name()) + " ORDER BY token DESC LIMIT 1";
     ask("SELECT shedlock_keep_history()");
     const auto once_a_month = an_hour({"--every", "30d", "--retry"});
-    words acquire{"shedlock", "acquire", name()};
-    acquire.insert(acquire.end(), once_a_month.begin(), once_a_month.end());
+    const auto acquire = words{"shedlock", "acquire", name()} + once_a_month;
     const auto run_it = under_lock({"echo", "ran"}, once_a_month);
     for (const auto &command : {acquire, run_it}) {
         pqxx::connection other{""};
