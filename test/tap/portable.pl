@@ -536,87 +536,34 @@ answer($worker, q[SET application_name = 'worker']);
 answer($other, q[SET application_name = 'other']);
 my $lock_state = q[SELECT string_agg(concat_ws('/', name, state, last_outcome), ', ' ORDER BY name)
 	FROM shedlock_locks WHERE name IN ('a', 'b', 't')];
-my $pause = q[SELECT shedlock_pause('a'), shedlock_pause('t')];
-my $java = q[UPDATE shedlock SET lock_until = timezone('utc', now()) + interval '1 h',
-	locked_at = timezone('utc', now()), locked_by = 'host'];
-my $over_twice = join ' | ', '|',
-	('01000 Nobody else has acquired the lock since, so the transaction can still commit.') x 2;
-# The worker has acquired a and b by its session, and t by a token. Each row has a title, at_most, what the worker then
-# does, what the other session does meanwhile, the worker's transaction (C completes a and t), its answer, and the state
-# of the locks afterwards, unless it fails. A lease of 1 ms has ended by then.
+# The worker has acquired a and b by its session, and t by a token. Each row has a title, at_most, what the other session
+# does meanwhile, the worker's transaction (C completes a and t), its answer, and the state of the locks afterwards,
+# unless it fails. A lease of 1 ms has ended by then. (sql/complete.sql has the other answers.)
 for (
-	[ 'completes', '1 h', '', '', 'C', '|', 'a/free/done, b/held, t/free/done' ],
-	[ 'completes twice', '1 h', '', '', 'C; C', '| |', 'a/free/done, b/held, t/free/done' ],
-	[ 'completes several', '1 h', '', '', q[SELECT shedlock_complete(ARRAY['b', 'a'])], '',
-		'a/free/done, b/free/done, t/held' ],
-	[ 'completes several, one of them twice', '1 h', '', '', q[C; SELECT shedlock_complete(ARRAY['b', 'a'])], '| ',
-		'a/free/done, b/free/done, t/free/done' ],
-	[ 'completes what it guards', '1 h', '', '', q[SELECT shedlock_guard('a'), shedlock_guard_token('t', :t); C], '| |',
+	[ 'completes', '1 h', '', 'C', '|', 'a/free/done, b/held, t/free/done' ],
+	[ 'completes what has been extended', '1 h', q[SELECT shedlock_extend_token('t', :t, '2 h')], 'C', '|',
 		'a/free/done, b/held, t/free/done' ],
-	[ 'completes what has been extended', '1 h', '', q[SELECT shedlock_extend_token('t', :t, '2 h')], 'C', '|',
+	[ 'completes after ROLLBACK TO', '1 h', '', 'SAVEPOINT s; C; ROLLBACK TO s; C', '| |',
 		'a/free/done, b/held, t/free/done' ],
-	[ 'completes what it released as done', '1 h', '', '',
-		q[SELECT shedlock_release('a'), shedlock_release_token('t', :t); C], 't|t |',
-		'a/free/done, b/held, t/free/done' ],
-	[ 'completes after ROLLBACK TO', '1 h', '', '', 'SAVEPOINT s; C; ROLLBACK TO s; C', '| |',
-		'a/free/done, b/held, t/free/done' ],
-	[ 'has not completed after ROLLBACK TO', '1 h', '', '',
+	[ 'has not completed after ROLLBACK TO', '1 h', '',
 		q[SAVEPOINT s; C; ROLLBACK TO s; SELECT shedlock_extend('a', '1 h'), shedlock_extend_token('t', :t, '1 h')],
 		'| t|t', 'a/held, b/held, t/held' ],
-	[ 'completes in a savepoint, and again', '1 h', '', '', 'SAVEPOINT s; SAVEPOINT r; C; RELEASE r; C; RELEASE s; C',
+	[ 'completes in a savepoint, and again', '1 h', '', 'SAVEPOINT s; SAVEPOINT r; C; RELEASE r; C; RELEASE s; C',
 		'| | |', 'a/free/done, b/held, t/free/done' ],
-	[ 'completes a lease that has ended', '1 ms', '', '', 'C', $over_twice,
-		'a/free/done, b/free/ran out, t/free/done' ],
-	[ 'completes a lease of no duration', '1 h', '', q[UPDATE shedlock SET lock_until = '-infinity'], 'C', $over_twice,
-		'a/free/done, b/free/ran out, t/free/done' ],
-	[ 'does not complete what it released as failed', '1 h', '', '', q[SELECT shedlock_release('a', false); C],
-		't | SL001 It has been released before.' ],
-	[ 'does not complete what was released as done', '1 h', q[SELECT shedlock_release('a')], '', 'C',
-		'SL001 It has been released before.' ],
-	[ 'does not complete what was released as failed', '1 h', q[SELECT shedlock_release('a', false)], '', 'C',
-		'SL001 It has been released before.' ],
-	[ 'does not complete what was completed', '1 h', q[SELECT shedlock_complete('a')], '',
-		q[SAVEPOINT s; UPDATE work SET what = what; C], 'SL001 It has been released before.' ],
-	[ 'does not complete what another session released by its token', '1 h', '',
+	[ 'does not complete what another session released by its token', '1 h',
 		q[SELECT shedlock_release_token('t', :t)], q[SELECT shedlock_complete_token('t', :t)],
 		'SL001 It has been released before.' ],
-	[ 'does not complete what another session has acquired', '1 ms', '', q[SELECT shedlock_acquire('a', '1 h')], 'C',
-		'SL001 Its latest acquisition is by "other@[local]".' ],
-	[ 'does not complete a token if another session has acquired the lock since', '1 ms', '',
-		q[SELECT shedlock_acquire_token('t', '1 h')], q[SELECT shedlock_complete_token('t', :t)],
-		'SL001 Its latest acquisition is by "other@[local]".' ],
-	[ 'does not complete several if one is lost', '1 ms', '', q[SELECT shedlock_acquire('a', '1 h')],
-		q[SELECT shedlock_complete(ARRAY['b', 'a'])], 'SL001 Its latest acquisition is by "other@[local]".' ],
-	[ 'does not complete what a Java client has acquired', '1 ms', '', $java, 'C',
-		'SL001 Its latest acquisition is by "host".' ],
-	[ 'does not complete what is paused', '1 ms', '', $pause, 'C',
-		'SL001 An administrator intervened: "paused: postgres".' ],
-	[ 'does not complete what was released by force', '1 h', '', q[SELECT shedlock_force_release('a')], 'C',
-		'SL001 An administrator intervened: "released by force: postgres".' ],
-	[ 'does not complete what has no row', '1 h', '', q[DELETE FROM shedlock], 'C',
-		'SL001 Nobody ever acquired it, or its row has been deleted.' ],
-	[ 'does not complete what was never acquired', '1 h', '', '', q[SELECT shedlock_complete('none')],
-		'SL001 Nobody ever acquired it, or its row has been deleted.' ],
-	[ 'does not complete a token that was never issued', '1 h', '', '', q[SELECT shedlock_complete_token('t', :t + 1)],
-		'SL001 No acquisition has had this token.' ],
-	[ 'does not complete a lock of a session with a token', '1 h', '', '',
-		q[SELECT shedlock_complete_token('a', (SELECT token FROM shedlock_locks WHERE name = 'a'))],
-		'SL001 That acquisition belongs to a session, and only that session can complete it: "worker@[local]".' ],
-	[ 'does not complete a lock with a token by its session', '1 h', '', '', q[SELECT shedlock_complete('t')],
-		'SL001 Its latest acquisition is by "worker@[local]".' ],
-	[ 'does not complete without a name', '1 h', '', '', q[SELECT shedlock_complete(NULL::text)], '22004' ],
-	[ '... or with one twice', '1 h', '', '', q[SELECT shedlock_complete('{a,a}'::text[])], '22023' ],
-	[ '... or without a token', '1 h', '', '', q[SELECT shedlock_complete_token('t', NULL)], '22004' ],
-	[ '... or in a read-only transaction', '1 h', '', '', q[SET TRANSACTION READ ONLY; C], '25006' ])
+	[ 'does not complete what another session has acquired', '1 ms', q[SELECT shedlock_acquire('a', '1 h')], 'C',
+		'SL001 Its latest acquisition is by "other@[local]".' ])
 {
-	my ($what, $at_most, $before, $meanwhile, $transaction, $answer, $locks) = @$_;
+	my ($what, $at_most, $meanwhile, $transaction, $answer, $locks) = @$_;
 	for my $level ('READ COMMITTED', 'SERIALIZABLE')
 	{
 		for my $end ('ROLLBACK', 'COMMIT')
 		{
 			answer($other, 'DELETE FROM work; DELETE FROM shedlock');
 			answer($worker, qq[SELECT shedlock_acquire(ARRAY['a', 'b'], '$at_most');
-				SELECT shedlock_acquire_token('t', '$at_most') AS t \\gset\nSELECT pg_sleep(0.002); $before]);
+				SELECT shedlock_acquire_token('t', '$at_most') AS t \\gset\nSELECT pg_sleep(0.002)]);
 			answer($other, qq[SELECT token AS t FROM shedlock_locks WHERE name = 't' \\gset\n$meanwhile]);
 			my $was = answer($other, $lock_state);
 			my $work = $transaction =~ s/\bC\b/SELECT shedlock_complete('a'), shedlock_complete_token('t', :t)/gr;
@@ -677,59 +624,6 @@ is(answer($worker, q[SELECT shedlock_acquire('flushed', '1 h', tick => '2026-01-
 		BEGIN; SELECT shedlock_complete('not flushed'), current_setting('synchronous_commit');
 		SELECT shedlock_complete('flushed'), current_setting('synchronous_commit'); ROLLBACK]),
 	't|t |off |on', 'I7: a completion of a run with a tick is durable');
-
-# A lock that was released as done is not lost (SL002), unless a later acquisition has been released as done, too: the
-# row shows only that.
-my $done = q[SL002 It has been released before, as done.];
-my $again = q[SL002 It has been released as done, and was acquired again since.];
-my $extend_and_release = q[SELECT shedlock_extend_token('t', :t, '1 h'), shedlock_release_token('t', :t)];
-for my $release (q[shedlock_complete_token('t', :t)], q[shedlock_release_token('t', :t)])
-{
-	for ([ '', $done ], [ q[SELECT shedlock_acquire('t', '1 h')], $again ],
-		[ q[SELECT shedlock_acquire('t', '1 h'), shedlock_release('t'), shedlock_acquire('t', '1 h')],
-			'SL001 It was taken over by "other@[local]" at 20' ],
-		[ q[SELECT shedlock_acquire('t', '1 h'), shedlock_release('t', false)], $again ],
-		[ q[SELECT shedlock_pause('t')], $again ], [ q[SELECT shedlock_force_release('t')], $again ], [ $java, $again ])
-	{
-		my ($since, $says) = @$_;
-		answer($worker,
-			qq[DELETE FROM shedlock; SELECT shedlock_acquire_token('t', '1 h') AS t \\gset\nSELECT $release]);
-		answer($other, $since);
-		like(answer($worker, $extend_and_release), qr/^f\|f \| \Q$says\E.* \| \Q$says\E[^|]*$/,
-			'what was done by ' . $release =~ s/\(.*//r
-				. ($says =~ /^SL002/ ? ' is not lost' : ' is lost') . ($since && " after $since"));
-	}
-}
-answer($worker, q[DELETE FROM shedlock; SELECT shedlock_acquire_token('t', '1 h') AS t \gset
-SELECT shedlock_release_token('t', :t, false)]);
-is(answer($worker, $extend_and_release), join(' | ', 'f|f', ('SL001 It has been released before.') x 2),
-	'what was released as failed is lost');
-answer($worker, q[DELETE FROM shedlock; SELECT shedlock_acquire_token('{a,b,c}'::text[], '1 h') AS t \gset
-SELECT shedlock_release_token('b', :t), shedlock_release_token('c', :t)]);
-is(answer($worker, q[SELECT shedlock_extend_token('{a,b,c}'::text[], :t, '1 h'),
-		shedlock_extend_token('{b,c,d}'::text[], :t, '1 h'), state FROM shedlock_locks WHERE name = 'a']),
-	"f|f|held | $done | SL001 Nobody ever acquired it, or its row has been deleted.",
-	'of several locks, a lost one is reported before one that was done');
-is(answer($worker, q[SELECT shedlock_acquire('s', '1 h'), shedlock_release('s'), shedlock_extend('s', '1 h'),
-		shedlock_release('s')]),
-	"t|t|f|f | $done | $done", 'a session gets the same warnings');
-answer($other, q[SELECT shedlock_acquire('s', '1 h')]);
-like(answer($worker, q[SELECT shedlock_release('s')]), qr/^f \| SL001 It is held, but not by this session/,
-	'... unless another session has acquired the lock since');
-
-# shedlock_run completes its lock in the same way.
-is(answer($worker, q[CALL shedlock_run('run', $$SELECT shedlock_complete('run')$$, '1 h');
-		CALL shedlock_run('run', $$SELECT shedlock_release('run')$$, '1 h')]),
-	't t', 'a command may complete the lock of its run');
-is(answer($worker, q[CALL shedlock_run('run', $$INSERT INTO work VALUES ('run');
-		SELECT shedlock_release('run', false)$$, '1 h')]),
-	'SL001 It has been released before.', '... but not release it as failed');
-is(sql('completing', q[SELECT last_outcome, (SELECT count(*) FROM work WHERE what = 'run')
-		FROM shedlock_locks WHERE name = 'run']),
-	'failed|0', '... which rolls its work back');
-is(answer($worker, q[CALL shedlock_run('run', 'SELECT pg_sleep(0.002)', '1 ms')]),
-	't | 01000 Nobody else has acquired the lock since, so the transaction can still commit.',
-	'... and a run can be completed although its lease has ended');
 $_->quit for $worker, $other;
 
 # Which role may install it, and where.
