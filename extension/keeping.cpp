@@ -99,8 +99,9 @@ void tell_if_published(Oid table)
 
 void keep_history(Oid function, bool on)
 {
-    // Not locked any stronger yet, because somebody may be creating a table of that name, or have locked ours.
-    lock_table locks = lock_table::open(function, AccessShareLock);
+    // One at a time. Not locked any stronger yet, because somebody may be creating a table of that name, or have locked
+    // ours.
+    lock_table locks = lock_table::open(function, ShareUpdateExclusiveLock);
     Oid table = history_table::find(locks.shape().table);
     const bool is_new = !OidIsValid(table);
     if (is_new && !on)

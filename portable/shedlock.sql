@@ -74,10 +74,11 @@ BEGIN
             USING MESSAGE = 'the extension shedlock is installed in this schema, and can do all of this';
     END IF;
 
-    PERFORM set_config('shedlock_portable.existing', (SELECT string_agg(o.oid::text, ' ') FROM (
-        SELECT oid FROM pg_proc WHERE pronamespace = home::regnamespace
-        UNION ALL
-        SELECT oid FROM pg_class WHERE relnamespace = home::regnamespace) o), true);
+    PERFORM set_config('shedlock_portable.existing', (
+        SELECT string_agg(concat(o.tableoid, '.', o.oid), ' ') FROM (
+            SELECT tableoid, oid FROM pg_proc WHERE pronamespace = home::regnamespace
+            UNION ALL
+            SELECT tableoid, oid FROM pg_class WHERE relnamespace = home::regnamespace) o), true);
     existing := to_regclass(home || '.shedlock');
     -- The owner of the table can change the locks at will, and can attach code to it that the functions would run.
     table_owner := (SELECT relowner FROM pg_class WHERE oid = existing);
@@ -285,7 +286,7 @@ DECLARE
                             RETURN @granted@;
                         ELSIF is_exact IS NULL THEN -- the row stays locked (see shedlock__try)
                             token := @extschema@.shedlock__acquire(ARRAY[lock_name], at_most, at_least, wait, tick,
-                                retry, start_within, @kind@::text, holder);
+                                retry, start_within, @kind@::text, holder COLLATE "default");
                             is_exact := true;
                             IF token IS NOT NULL THEN
                                 RETURN @granted@;
@@ -336,7 +337,8 @@ BEGIN
             ('usual_acquire', 'asked_tick', 'NULL::timestamp'),
             ('usual_acquire', 'ticks', ''),
             -- Before the first call of shedlock__session the end would be /PID.:TOKEN.
-            ('usual_acquire', 'is_usual', $text$s.locked_at <= s.last_done_tick AND ending NOT LIKE '%.:%'$text$),
+            ('usual_acquire', 'is_usual', $text$s.locked_at <= s.last_done_tick AND ending NOT LIKE '%.:%'
+         AND current_setting('citus.version', true) IS NULL$text$),
             ('usual_acquire', 'granted', 'is_exact'),
             ('usual_acquire', 'refused', 'false'),
             ('usual_acquire', 'kind', $text$':'$text$),
@@ -382,7 +384,7 @@ $do$;
 DO $do$
 DECLARE
     usual CONSTANT text := $text$
-    IF done AND @is_usual@ AND name COLLATE "default" <> '' THEN
+    IF done AND @may_wait@ AND name COLLATE "default" <> '' AND current_setting('citus.version', true) IS NULL THEN
         DECLARE
             lock_name CONSTANT text COLLATE "default" := name;
             now CONSTANT timestamp := clock_timestamp() AT TIME ZONE interval '0';
@@ -402,7 +404,7 @@ DECLARE
             IF is_exact AND NOT has_ticks AND @no_history@ THEN
                 RETURN is_exact;
             ELSIF is_exact THEN
-                PERFORM @extschema@.shedlock__record(ARRAY[lock_name], 'done'::text, now, detail);
+                PERFORM @extschema@.shedlock__record(ARRAY[lock_name], 'done'::text, now, detail COLLATE "default");
                 IF has_ticks THEN
                     PERFORM @extschema@.shedlock__require_durability();
                 END IF;
@@ -417,14 +419,13 @@ DECLARE
 $text$;
 BEGIN
     PERFORM pg_catalog.set_config('shedlock_portable.usual_release',
-        replace(replace(usual, '@is_usual@', 'true'), '@is_owner@',
+        replace(replace(usual, '@may_wait@', 'true'), '@is_owner@',
             $text$s.locked_by COLLATE "default" LIKE concat('%/', pg_backend_pid(), '.',
                    current_setting('shedlock_portable.session', true), ':',
                    (extract(epoch FROM s.locked_at) * 1000000)::bigint)$text$), true);
     PERFORM pg_catalog.set_config('shedlock_portable.usual_release_token',
-        replace(replace(usual,
-            '@is_usual@', $text$NOT nowait AND current_setting('citus.version', true) IS NULL$text$),
-            '@is_owner@', $text$s.locked_by COLLATE "default" LIKE '%#' || token
+        replace(replace(usual, '@may_wait@', 'NOT nowait'), '@is_owner@',
+            $text$s.locked_by COLLATE "default" LIKE '%#' || token
                AND (extract(epoch FROM s.locked_at) * 1000000)::bigint = token$text$), true);
 END
 $do$;
@@ -684,7 +685,8 @@ BEGIN
         BEGIN
             PERFORM @extschema@.shedlock__make_rows(ARRAY[name]);
             RAISE SQLSTATE 'SL0NO';
-        EXCEPTION WHEN SQLSTATE 'SL0NO' OR lock_not_available OR deadlock_detected THEN
+        EXCEPTION WHEN SQLSTATE 'SL0NO' OR lock_not_available OR deadlock_detected
+             OR object_not_in_prerequisite_state THEN -- no row of any name can be inserted
             NULL;
         END;
     END IF;
@@ -761,22 +763,18 @@ $$;
 -- a setting. (A session that forges it can extend and release only locks whose locked_by has its own process id after a
 -- slash: those that an earlier session with this process id left, and those of a holder whose name imitates such a
 -- mark. It can also acquire a lock in the name of another session. It gains nothing by that: the other session could
--- acquire the lock itself.) The fast paths of shedlock_acquire and shedlock_release read the setting themselves. On
--- Citus the setting has another name, so that they do not find it and are not used: they take no advisory locks (see
--- shedlock__hold_until_workers_commit).
+-- acquire the lock itself.) The fast paths of shedlock_acquire and shedlock_release read the setting themselves.
 CREATE OR REPLACE FUNCTION shedlock__session() RETURNS text
     LANGUAGE plpgsql AS $$
 DECLARE
-    setting CONSTANT text := CASE WHEN current_setting('citus.version', true) IS NULL THEN 'shedlock_portable.session'
-                                  ELSE 'shedlock_portable.session_on_citus' END;
-    rest text := current_setting(setting, true);
+    rest text := current_setting('shedlock_portable.session', true);
     start timestamptz;
 BEGIN
     IF rest = '' OR strpos(rest, '/') > 0 OR rest IS NULL THEN
         start := (SELECT backend_start FROM pg_stat_get_activity(pg_backend_pid()));
         rest := @extschema@.shedlock__number(COALESCE(start, clock_timestamp()) AT TIME ZONE 'UTC')
             || CASE WHEN start IS NULL THEN ',' ELSE '.' END || @extschema@.shedlock__server();
-        PERFORM set_config(setting, rest, false);
+        PERFORM set_config('shedlock_portable.session', rest, false);
     END IF;
     RETURN concat('/', pg_backend_pid(), '.', rest);
 END
@@ -1001,7 +999,7 @@ CREATE OR REPLACE FUNCTION shedlock__make_rows(names text[]) RETURNS void
 #variable_conflict use_variable
 DECLARE
     usual CONSTANT text := current_setting('lock_timeout');
-    until CONSTANT timestamptz := clock_timestamp()
+    until CONSTANT timestamp := clock_timestamp() AT TIME ZONE 'UTC'
         + CASE usual WHEN '0' THEN interval '1 min' ELSE usual::interval END;
     missing text;
     patience text;
@@ -1024,7 +1022,7 @@ BEGIN
                 EXIT;
             EXCEPTION WHEN lock_not_available THEN
                 writers := @extschema@.shedlock__writers();
-                IF writers && earlier_writers OR clock_timestamp() >= until THEN
+                IF writers && earlier_writers OR clock_timestamp() AT TIME ZONE 'UTC' >= until THEN
                     RAISE;
                 END IF;
                 earlier_writers := writers;
@@ -1375,14 +1373,16 @@ CREATE OR REPLACE FUNCTION shedlock__try_for(names text[], at_most interval, at_
                                              holder text) RETURNS bigint
     LANGUAGE plpgsql AS $$
 DECLARE
-    until CONSTANT timestamptz := LEAST(clock_timestamp() + wait, start_by AT TIME ZONE 'UTC');
+    until CONSTANT timestamp := LEAST(clock_timestamp() AT TIME ZONE 'UTC' + wait, start_by);
     attempt record;
 BEGIN
     LOOP
         attempt := @extschema@.shedlock__try(names, at_most, at_least, asked_tick, retry, start_by, kind, holder);
-        EXIT WHEN attempt.token IS NOT NULL OR attempt.for_good OR clock_timestamp() >= until;
+        EXIT WHEN attempt.token IS NOT NULL OR attempt.for_good
+            OR clock_timestamp() AT TIME ZONE 'UTC' >= until;
         -- Random, so that waiters do not look in lockstep.
-        PERFORM pg_sleep(LEAST(0.025 * (1 + random()), extract(epoch FROM until - clock_timestamp())));
+        PERFORM pg_sleep(LEAST(0.025 * (1 + random()),
+                               extract(epoch FROM until - clock_timestamp() AT TIME ZONE 'UTC')));
     END LOOP;
     RETURN attempt.token;
 END
@@ -2060,8 +2060,8 @@ CREATE OR REPLACE FUNCTION shedlock_run_failed(name text, token bigint, code tex
 BEGIN
     @here@
     PERFORM @extschema@.shedlock__change(ARRAY[name COLLATE "default"], @extschema@.shedlock__session(), token,
-        NULL::interval, NULL::interval, false, substring(message COLLATE "default", '^[^\r\n]*'), code <> 'SL001',
-        false);
+        NULL::interval, NULL::interval, false,
+        split_part(translate(message COLLATE "default", E'\r', E'\n'), E'\n', 1), code <> 'SL001', false);
     RETURN CASE WHEN code = '2D000' THEN 'The portable edition of shedlock_run cannot run what commits by itself.'
                 ELSE hint END;
 END
@@ -2538,9 +2538,11 @@ BEGIN
             FROM pg_statistic_ext WHERE stxrelid = id AND stxexprs IS NOT NULL
     ) f (no, what, remedy) ORDER BY f.no LIMIT 1;
     IF what IS NULL AND current_setting('transaction_read_only') = 'off' THEN
-        BEGIN -- PostgreSQL refuses these if a publication has the table and subscribers could not tell its rows apart
-            UPDATE @extschema@.shedlock SET name = name WHERE false;
-            DELETE FROM @extschema@.shedlock WHERE false;
+        -- PostgreSQL refuses these if a publication has the table and subscribers could not tell its rows apart.
+        -- EXPLAIN does not run triggers.
+        BEGIN
+            EXECUTE 'EXPLAIN UPDATE @extschema@.shedlock SET name = name WHERE false';
+            EXECUTE 'EXPLAIN DELETE FROM @extschema@.shedlock WHERE false';
         EXCEPTION
             WHEN object_not_in_prerequisite_state THEN
                 what := 'it is published, but has no replica identity';
@@ -3086,11 +3088,14 @@ SELECT l.name COLLATE pg_catalog."C" AS name, l.state, l.holder, l.token, l.lock
 CREATE OR REPLACE FUNCTION shedlock__keep_history("on" boolean) RETURNS void
     LANGUAGE plpgsql AS $$
 DECLARE
-    history regclass := to_regclass('@extschema@.shedlock_history');
-    is_new CONSTANT boolean := history IS NULL;
+    history regclass;
+    is_new boolean;
     fault text;
     privileged text;
 BEGIN
+    LOCK TABLE @extschema@.shedlock IN SHARE UPDATE EXCLUSIVE MODE; -- one at a time
+    history := to_regclass('@extschema@.shedlock_history');
+    is_new := history IS NULL;
     IF is_new AND NOT shedlock__keep_history."on" THEN
         RETURN;
     ELSIF is_new THEN
@@ -3131,7 +3136,7 @@ BEGIN
     -- Waits for transactions that may know since before that no history is kept: those that have locked a row have
     -- looked, or are about to. Not earlier, because somebody may have locked the history.
     LOCK TABLE @extschema@.shedlock IN EXCLUSIVE MODE;
-    IF shedlock__keep_history."on" AND NOT is_new THEN
+    IF shedlock__keep_history."on" THEN
         GRANT INSERT ON @extschema@.shedlock_history TO CURRENT_USER;
     END IF;
     INSERT INTO @extschema@.shedlock_history (name, holder, ended_at, outcome)
@@ -3325,6 +3330,13 @@ BEGIN
                                                 (SELECT datdba FROM pg_database WHERE datname = current_database()),
                                                 'MEMBER'))) c
      GROUP BY home, is_extension $q$, NULL),
+
+($q$ SELECT 'error', 'everybody may call the functions for administrators, and grant rights to anybody',
+           'SELECT shedlock_revoke(''public'', admin => true). Privileges are missing after pg_restore --no-acl: '
+           'grant them to your roles again'
+      FROM pg_proc p JOIN pg_class t ON t.relnamespace = p.pronamespace AND t.relowner = p.proowner
+     WHERE t.oid = $1 AND p.proname = 'shedlock_grant'
+       AND has_function_privilege('public', p.oid, 'EXECUTE') $q$, NULL),
 
 (second_table, NULL),
 
@@ -3642,7 +3654,8 @@ DECLARE
         SELECT o.*, EXISTS (SELECT FROM aclexplode(o.acl) a
                              WHERE (a.grantee, a.grantor, a.privilege_type) = ($1, o.owner, o.privilege)) AS is_granted
           FROM (SELECT p.tableoid, p.oid, format('ROUTINE %%s', p.oid::regprocedure) AS object, 'EXECUTE' AS privilege,
-                       p.pronamespace AS schema_id, p.proowner AS owner, p.proacl AS acl,
+                       p.pronamespace AS schema_id, p.proowner AS owner,
+                       COALESCE(p.proacl, acldefault('f', p.proowner)) AS acl,
                        CASE WHEN p.proname ~ '^shedlock_(force_release|forget|pause|resume|keep_history|protect(_row)?|stats_reset|grant|revoke|after_pg_upgrade)$' THEN 'administrators'
                             -- The views call functions with the rights of the role that reads them.
                             WHEN p.proname ~ '^shedlock_(rows|locks|history|is_slow|session_alive|stats_rows|inspect|version|((find|list|sort)_)?ticks?|read_schedule|doctor|findings)$' THEN 'readers'
@@ -3755,7 +3768,7 @@ BEGIN
         EXECUTE pg_catalog.regexp_replace(
             pg_catalog.replace(pg_catalog.regexp_replace(pg_catalog.pg_get_functiondef(one), '@usual_[a-z_]+@', ''),
                                '.shedlock__name(', '.shedlock__names('),
-            '\(name text', '(name text[]');
+            '[(]name text', '(name text[]');
     END LOOP;
 END
 $$;
@@ -3979,7 +3992,7 @@ $here$PERFORM FROM pg_proc
         @moved@
     END IF;$here$ END;
     -- shedlock_run has its caller's rights, so the owner says nothing. If it has been moved, then the one that is in
-    -- its place was created later.
+    -- its place was created later. It finds itself by a text that nobody could know when it was made.
     run_here CONSTANT text := CASE WHEN knows_itself THEN
 $here$GET DIAGNOSTICS itself = PG_ROUTINE_OID;
     PERFORM FROM pg_catalog.pg_proc p
@@ -3991,7 +4004,7 @@ $here$PERFORM FROM pg_catalog.pg_proc p
         AND NOT EXISTS (SELECT FROM pg_catalog.pg_proc o
                          WHERE o.proname OPERATOR(pg_catalog.=) 'shedlock_run'
                            AND o.pronamespace OPERATOR(pg_catalog.<>) p.pronamespace
-                           AND pg_catalog.strpos(o.prosrc, '@extschema@.shedlock_run_begin(') OPERATOR(pg_catalog.>) 0
+                           AND pg_catalog.strpos(o.prosrc, '@mark@') OPERATOR(pg_catalog.>) 0
                            AND o.oid OPERATOR(pg_catalog.<) p.oid);$here$ END
 || $here$
     IF NOT FOUND THEN
@@ -4012,26 +4025,32 @@ BEGIN
                                      'history_fault'] LOOP
             definition := replace(definition, '@' || known || '@', current_setting('shedlock_portable.' || known));
         END LOOP;
-        definition := replace(replace(replace(definition, '@here@', here), '@run_here@', run_here), '@moved@', moved);
+        definition := replace(replace(replace(replace(definition, '@here@', here), '@run_here@', run_here),
+                                      '@mark@', gen_random_uuid()::text), '@moved@', moved);
         EXECUTE replace(replace(replace(definition, '@itself@', routine::regproc::text), '@quoted@',
             (SELECT format('"%s"."%s"', current_setting('shedlock_portable.home'), p.proname)
                FROM pg_proc p WHERE p.oid = routine)), '@extschema@', home);
+        -- It is new, or it was restored without its privileges. Then everybody may execute it.
+        IF (SELECT p.proacl IS NULL FROM pg_proc p WHERE p.oid = routine) THEN
+            EXECUTE format('REVOKE ALL ON ROUTINE %s FROM PUBLIC', routine);
+        END IF;
     END LOOP;
-    -- By default everybody may execute a new function, and default privileges may give rights to anybody. What existed
-    -- before keeps the rights that shedlock_grant has given.
+    -- Default privileges may give rights on what is new to anybody. What existed before keeps the rights that
+    -- shedlock_grant has given.
     FOR made IN
         SELECT o.signature, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS privileged
-          FROM (SELECT p.oid, 'ROUTINE ' || p.oid::regprocedure AS signature, p.proowner AS owner,
+          FROM (SELECT p.tableoid, p.oid, 'ROUTINE ' || p.oid::regprocedure AS signature, p.proowner AS owner,
                        COALESCE(p.proacl, acldefault('f', p.proowner)) AS acl
                   FROM pg_proc p WHERE p.pronamespace = home::regnamespace AND starts_with(p.proname, 'shedlock_')
                 UNION ALL
-                SELECT c.oid, c.oid::regclass::text, c.relowner, c.relacl
+                SELECT c.tableoid, c.oid, c.oid::regclass::text, c.relowner, c.relacl
                   FROM pg_class c
                  WHERE c.relnamespace = home::regnamespace AND c.relkind IN ('r', 'v')
                    AND starts_with(c.relname, 'shedlock')) o,
                aclexplode(o.acl) a
          WHERE a.grantee <> o.owner AND o.owner = current_user::regrole
-           AND o.oid::text <> ALL (string_to_array(current_setting('shedlock_portable.existing'), ' '))
+           AND concat(o.tableoid, '.', o.oid)
+               <> ALL (string_to_array(current_setting('shedlock_portable.existing'), ' '))
          GROUP BY 1, 2
     LOOP
         EXECUTE format('REVOKE ALL ON %s FROM %s', made.signature, made.privileged);

@@ -34,6 +34,11 @@ BEGIN
         $x$shedlock_acquire_token(job, '1 h', holder => note) > 0$x$,
         $x$shedlock_complete_token(job, (SELECT token FROM shedlock_locks l WHERE l.name = job COLLATE "C"))$x$,
         $x$shedlock_acquire_token(job, '1 h', '1 s', holder => note) > 0$x$, $x$shedlock_force_release(job)$x$,
+        $x$shedlock_acquire(job, '1 h')$x$, $x$shedlock_release(job, true, note)$x$,
+        $x$shedlock_acquire(job, '1 h')$x$, $x$shedlock_force_release(job)$x$,
+        $x$shedlock_acquire_token(job, '1 h') > 0$x$,
+        $x$shedlock_release_token(job, (SELECT token FROM shedlock_locks l WHERE l.name = job COLLATE "C"),
+            detail => note)$x$,
         $x$shedlock_pause(job, note)$x$, $x$shedlock_resume(job)$x$, $x$shedlock_forget(job)$x$]
     LOOP
         RAISE NOTICE '%: %', what, (SELECT string_agg(a, ', ') FROM calls(what) a);
@@ -44,7 +49,9 @@ END $$;
 CALL all_calls();
 -- The table of a Java client has the database's collation, and could have any other for the holder.
 ALTER TABLE shedlock ALTER name TYPE varchar(64) COLLATE "default", ALTER locked_by TYPE varchar(255) COLLATE caseless;
+SELECT shedlock_keep_history();
 CALL all_calls();
+DROP TABLE shedlock_history;
 SELECT count(*) FROM shedlock;
 
 -- A run whose name has another collation than its command and the lock table's column.

@@ -100,6 +100,27 @@ is(sql('shop', q[BEGIN; SELECT shedlock_acquire('held', '1 h'), pg_current_xact_
 	$holder->quit;
 }
 
+# A day of a wait has 24 hours, although in this zone, from two seconds from now on, the clock is ahead by all but four
+# seconds of them. (PostgreSQL does not accept such a zone if that goes on into another year.)
+is(sql('shop', q[SELECT CASE WHEN n < 360 THEN format('AAA0BBB-23:59:56,%s/%s,%s', n, t::time(0), n + 3) ELSE 'UTC' END
+			AS zone FROM timezone('UTC', now() + interval '2 s') t, LATERAL (SELECT extract(doy FROM t) - 1 AS n) d \gset
+		SET timezone = :'zone'; SELECT shedlock_acquire_token('day', '6 s') > 0;
+		SELECT shedlock_acquire('day', '1 min', wait => '24 h')]),
+	"t\nt", 'a wait of 24 hours is not cut short by a change of the clock');
+
+# Before PostgreSQL 16, shedlock_run finds itself by a text. What somebody else has made before does not have that text.
+database('decoyed', q[CREATE SCHEMA decoy;
+	CREATE FUNCTION decoy.shedlock_run() RETURNS int LANGUAGE sql AS 'SELECT 1 /* jobs.shedlock_run_begin( */']);
+{
+	local $ENV{PGOPTIONS} = '-c standard_conforming_strings=off';
+	ok((run_file('decoyed', $file))[0], 'standard_conforming_strings = off: it can be installed');
+	is(sql('decoyed', q[CALL shedlock_run('decoyed', 'SELECT 1', '1 h');
+			SELECT shedlock_acquire(ARRAY['a', 'b'], '1 h')]),
+		"t\nt", '... and its functions work, although there is another shedlock_run');
+	my $said = ($node->psql('decoyed', q[CALL shedlock_run('decoyed', 'SELECT 1/0', '1 h')]))[2];
+	unlike($said, qr/WARNING/, '... without a warning after a failure');
+}
+
 # What the extension refuses, the portable edition refuses with the same SQLSTATE. The library may be loaded, which
 # defines its settings.
 for ([ "BEGIN; CALL shedlock_run('inside', 'SELECT 1', '1 h')", '25001',
@@ -619,6 +640,8 @@ for my $end ('COMMIT', 'ROLLBACK')
 	is($complete->{err}, $end eq 'COMMIT' ? "ERROR:  SL001\n" : "WARNING:  01000\n",
 		"... and $end decides whether the former owner completes it");
 }
+sql('completing', q[ALTER DEFAULT PRIVILEGES FOR ROLE team REVOKE INSERT ON TABLES FROM team;
+	SELECT shedlock_keep_history(); SELECT shedlock_keep_history(false)]);
 is(answer($worker, q[SELECT shedlock_acquire('flushed', '1 h', tick => '2026-01-01Z'),
 		shedlock_acquire('not flushed', '1 h');
 		BEGIN; SELECT shedlock_complete('not flushed'), current_setting('synchronous_commit');
@@ -781,6 +804,13 @@ my $hint = quotemeta 'Insert it as the owner of the table: INSERT INTO jobs.shed
 like($uninserted,
 	qr/ERROR:  $no_row: null value in column "note" .* violates not-null constraint\nHINT:  $hint/,
 	'an error names the column and says how the row can be inserted');
+is(sql('living', q[BEGIN; ALTER TABLE shedlock ADD note text NOT NULL DEFAULT '';
+		ALTER TABLE shedlock ALTER note DROP DEFAULT; COMMIT; BEGIN ISOLATION LEVEL REPEATABLE READ;
+		SET LOCAL client_min_messages = error; SELECT shedlock_release('nope'), shedlock_force_release('nope'); COMMIT;
+		ALTER TABLE shedlock DROP note]), 'f|f', 'where no row can be inserted, none is released in REPEATABLE READ');
+sql('living', 'TRUNCATE audited; CREATE TRIGGER s AFTER UPDATE OR DELETE ON shedlock EXECUTE FUNCTION audit()');
+is(sql('living', 'SELECT count(*) > 0 FROM shedlock_doctor(); SELECT count(*) FROM audited;
+	DROP TRIGGER s ON shedlock'), "t\n0", 'the doctor fires no trigger');
 # A row to which others refer is not forgotten.
 my (undef, undef, $unforgotten) = $node->psql('living',
 	q[CREATE TABLE runs (job varchar(255) REFERENCES shedlock); SELECT shedlock_forget('old')]);
@@ -960,6 +990,15 @@ $node->command_ok([ 'pg_dump', '-O', '-x', '-f', $dump, '-n', 'jobs', $node->con
 sql('postgres', 'CREATE DATABASE copy; CREATE ROLE restorer');
 sql('copy', 'GRANT CREATE ON DATABASE copy TO restorer; ALTER DATABASE copy SET search_path = jobs');
 ok((run_file('copy', $dump, 'restorer'))[0], '... restored by another role');
+# Without its privileges a function belongs to everybody.
+my $is_open = q[SELECT has_function_privilege('app', 'shedlock_force_release(text)', 'EXECUTE'),
+	count(*) FROM shedlock_doctor() WHERE finding ~ '^everybody may call'];
+is(sql('copy', $is_open), 't|1', '... without privileges, as the doctor reports');
+sql('copy', q[SET ROLE restorer; SELECT shedlock_revoke('public', admin => true)]);
+is(sql('copy', $is_open), 'f|0', '... which shedlock_revoke can mend');
+sql('copy', q[UPDATE pg_proc SET proacl = NULL WHERE proname ~ '^shedlock_']);
+run_file('copy', $file, 'restorer');
+is(sql('copy', $is_open), 'f|0', '... and so can the file');
 sql('copy', q[GRANT USAGE ON SCHEMA jobs TO app, team; SET ROLE restorer; SELECT shedlock_grant('app')]);
 is(sql('copy', q[SET ROLE app; SELECT shedlock_acquire('inherited', '1 h'), shedlock_acquire('restored', '1 h')]),
 	'f|t', '... where shedlock_grant and the locks work');
