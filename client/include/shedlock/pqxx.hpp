@@ -371,9 +371,9 @@ template <class Tx> bool was_committed(pqxx::connection &connection, Tx &tx, pqx
         bool is_last = false, is_done = false;
         try {
             pqxx::work now{connection};
-            const auto row = now.exec(sql::is_last_and_done(lock.names(), lock.token()))[0];
-            is_last = *row[0].c_str() == 't';
-            is_done = *row[1].c_str() == 't';
+            const auto found = now.exec(sql::is_last_and_done(lock.names(), lock.token())); // a row only refers to it
+            is_last = *found[0][0].c_str() == 't';
+            is_done = *found[0][1].c_str() == 't';
         } catch (const std::exception &) { // functions older than this header
             if (!is_seen)
                 throw;
