@@ -337,8 +337,7 @@ BEGIN
             ('usual_acquire', 'asked_tick', 'NULL::timestamp'),
             ('usual_acquire', 'ticks', ''),
             -- Before the first call of shedlock__session the end would be /PID.:TOKEN.
-            ('usual_acquire', 'is_usual', $text$s.locked_at <= s.last_done_tick AND ending NOT LIKE '%.:%'
-         AND current_setting('citus.version', true) IS NULL$text$),
+            ('usual_acquire', 'is_usual', $text$s.locked_at <= s.last_done_tick AND ending NOT LIKE '%.:%'$text$),
             ('usual_acquire', 'granted', 'is_exact'),
             ('usual_acquire', 'refused', 'false'),
             ('usual_acquire', 'kind', $text$':'$text$),
@@ -384,7 +383,7 @@ $do$;
 DO $do$
 DECLARE
     usual CONSTANT text := $text$
-    IF done AND @may_wait@ AND name COLLATE "default" <> '' AND current_setting('citus.version', true) IS NULL THEN
+    IF done AND @is_usual@ AND name COLLATE "default" <> '' THEN
         DECLARE
             lock_name CONSTANT text COLLATE "default" := name;
             now CONSTANT timestamp := clock_timestamp() AT TIME ZONE interval '0';
@@ -419,13 +418,14 @@ DECLARE
 $text$;
 BEGIN
     PERFORM pg_catalog.set_config('shedlock_portable.usual_release',
-        replace(replace(usual, '@may_wait@', 'true'), '@is_owner@',
+        replace(replace(usual, '@is_usual@', 'true'), '@is_owner@',
             $text$s.locked_by COLLATE "default" LIKE concat('%/', pg_backend_pid(), '.',
                    current_setting('shedlock_portable.session', true), ':',
                    (extract(epoch FROM s.locked_at) * 1000000)::bigint)$text$), true);
     PERFORM pg_catalog.set_config('shedlock_portable.usual_release_token',
-        replace(replace(usual, '@may_wait@', 'NOT nowait'), '@is_owner@',
-            $text$s.locked_by COLLATE "default" LIKE '%#' || token
+        replace(replace(usual,
+            '@is_usual@', $text$NOT nowait AND current_setting('citus.version', true) IS NULL$text$),
+            '@is_owner@', $text$s.locked_by COLLATE "default" LIKE '%#' || token
                AND (extract(epoch FROM s.locked_at) * 1000000)::bigint = token$text$), true);
 END
 $do$;
@@ -763,18 +763,22 @@ $$;
 -- a setting. (A session that forges it can extend and release only locks whose locked_by has its own process id after a
 -- slash: those that an earlier session with this process id left, and those of a holder whose name imitates such a
 -- mark. It can also acquire a lock in the name of another session. It gains nothing by that: the other session could
--- acquire the lock itself.) The fast paths of shedlock_acquire and shedlock_release read the setting themselves.
+-- acquire the lock itself.) The fast paths of shedlock_acquire and shedlock_release read the setting themselves. On
+-- Citus the setting has another name, so that they do not find it and are not used: they take no advisory locks (see
+-- shedlock__hold_until_workers_commit). A role that sets it by hand there gives that up for its own runs.
 CREATE OR REPLACE FUNCTION shedlock__session() RETURNS text
     LANGUAGE plpgsql AS $$
 DECLARE
-    rest text := current_setting('shedlock_portable.session', true);
+    setting CONSTANT text := CASE WHEN current_setting('citus.version', true) IS NULL THEN 'shedlock_portable.session'
+                                  ELSE 'shedlock_portable.session_on_citus' END;
+    rest text := current_setting(setting, true);
     start timestamptz;
 BEGIN
     IF rest = '' OR strpos(rest, '/') > 0 OR rest IS NULL THEN
         start := (SELECT backend_start FROM pg_stat_get_activity(pg_backend_pid()));
         rest := @extschema@.shedlock__number(COALESCE(start, clock_timestamp()) AT TIME ZONE 'UTC')
             || CASE WHEN start IS NULL THEN ',' ELSE '.' END || @extschema@.shedlock__server();
-        PERFORM set_config('shedlock_portable.session', rest, false);
+        PERFORM set_config(setting, rest, false);
     END IF;
     RETURN concat('/', pg_backend_pid(), '.', rest);
 END

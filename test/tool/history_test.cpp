@@ -49,14 +49,9 @@ outcome history_of(const words &more)
 // By the yearly schedule in Berlin, its last ticks.
 words of_years(int ticks, const words &more = {})
 {
-    return words{name(),
-                 "--cron",
-                 yearly_schedule(),
-                 "--zone",
-                 berlin,
-                 "--since",
-                 ask("SELECT " + years_ago(ticks - 1))} +
-           more;
+    const words all{
+        name(), "--cron", yearly_schedule(), "--zone", berlin, "--since", ask("SELECT " + years_ago(ticks - 1))};
+    return all + more;
 }
 
 std::vector<std::string> table_of(const std::string &text)

@@ -41,6 +41,9 @@ wal_consistency_checking = 'heap,heap2,btree'
 CONF
 started($primary);
 my $standby = new_standby($primary, 'standby');
+# It may fall behind by more log than the primary would keep without a slot.
+$primary->safe_psql('postgres', q[SELECT pg_create_physical_replication_slot('standby')]);
+$standby->append_conf('postgresql.conf', q[primary_slot_name = 'standby']);
 $standby->start;
 
 for my $encoding (@encodings)
@@ -118,7 +121,10 @@ SELECT bt_index_parent_check(indexrelid, true) FROM pg_index
 SQL
 	is($unsound, '', "$encoding: amcheck finds the tables and their indexes sound");
 }
-$primary->wait_for_catchup($standby);
+{
+	local $PostgreSQL::Test::Utils::timeout_default = 7_200;
+	$primary->wait_for_catchup($standby);
+}
 is($standby->safe_psql('fuzz_utf8', 'SELECT count(*) FROM extension.shedlock'),
 	$primary->safe_psql('fuzz_utf8', 'SELECT count(*) FROM extension.shedlock'),
 	'the standby found every replayed page identical');
