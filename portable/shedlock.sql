@@ -1274,8 +1274,10 @@ DECLARE
     may_be_usual boolean;
 BEGIN
     IF cardinality(names) > 1 THEN -- that one of them is held must not hide that another one can never be
-        PERFORM @extschema@.shedlock__require_storable(n) FROM unnest(names) n
-          WHERE NOT EXISTS (SELECT FROM @extschema@.shedlock s WHERE s.name = n);
+        PERFORM @extschema@.shedlock__require_storable(m.n)
+           FROM (SELECT u.n FROM unnest(names) u (n)
+                  WHERE NOT EXISTS (SELECT FROM @extschema@.shedlock s WHERE s.name = u.n)
+                  ORDER BY u.n COLLATE "C" OFFSET 0) m; -- the first one is reported, whatever the plan is
     END IF;
     -- Look first, so that a refused caller has not locked or written anything.
     now := clock_timestamp() AT TIME ZONE 'UTC';
@@ -1641,8 +1643,10 @@ BEGIN
                                      AND s.name <> ALL (SELECT l.name FROM unnest(seized) l)) THEN
                 RAISE SQLSTATE 'SL0NO'; -- without a code: another transaction has locked a row
             END IF;
-            PERFORM @extschema@.shedlock__require_absent(n) FROM unnest(names) n
-              WHERE NOT EXISTS (SELECT FROM unnest(seized) l WHERE l.name = n);
+            PERFORM @extschema@.shedlock__require_absent(m.n)
+               FROM (SELECT u.n FROM unnest(names) u (n)
+                      WHERE NOT EXISTS (SELECT FROM unnest(seized) l WHERE l.name = u.n)
+                      ORDER BY u.n COLLATE "C" OFFSET 0) m;
         END IF;
         FOREACH wanted IN ARRAY names LOOP -- in the order of the rows, some of which may be missing
             seen := CASE WHEN (seized[next_row]).name = wanted THEN seized[next_row] END;
