@@ -244,13 +244,13 @@ Datum shedlock_run(PG_FUNCTION_ARGS)
     arguments in{fcinfo};
     const auto names = in.name();
     const char *const command = in.command();
-    Datum executed = BoolGetDatum(run(fcinfo->flinfo->fn_oid, in.acquire(names), command));
-
-    TupleDesc columns;
+    TupleDesc columns; // looked up before the run commits: later the procedure may have been dropped
     if (get_call_result_type(fcinfo, nullptr, &columns) != TYPEFUNC_COMPOSITE)
         elog(ERROR, "shedlock_run must have exactly one INOUT argument");
+    BlessTupleDesc(columns);
+    Datum executed = BoolGetDatum(run(fcinfo->flinfo->fn_oid, in.acquire(names), command));
     bool is_null = false;
-    PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(columns), &executed, &is_null)));
+    PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(columns, &executed, &is_null)));
 }
 
 // locked_by says who paused it and why.
