@@ -118,7 +118,7 @@ std::string measure(const std::string &label, const std::string &value)
 {
     std::string quoted;
     for (const char letter : plain(label))
-        quoted += letter == '\'' ? "''" : std::string{letter};
+        quoted += letter == '\'' ? "''" : letter == '=' ? "\\x3D" : std::string{letter};
     return " '" + quoted + "'=" + value + ";0";
 }
 
@@ -143,7 +143,7 @@ std::string plain(const std::string &text)
 {
     std::string safe;
     for (const char letter : printable(text))
-        safe += letter == '|' ? "\\x7C" : letter == '=' ? "\\x3D" : std::string{letter};
+        safe += letter == '|' ? "\\x7C" : std::string{letter};
     return safe;
 }
 

@@ -60,7 +60,7 @@ judgement judge(const findings &, const thresholds &);
 // Performance data, each with a blank in front.
 std::string measures(const std::string &name, const findings &, const thresholds &);
 
-// Without characters that would separate a text or a label from others.
+// Without line breaks, and without the character before which a text ends.
 std::string plain(const std::string &);
 
 } // namespace shedlock::tool

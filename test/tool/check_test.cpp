@@ -286,13 +286,13 @@ TEST(check, is_3_when_it_cannot_say_anything)
             EXPECT_EQ(run(sh(std::string{"shedlock check "} + asked + out, {name()})).status, 3) << asked << out;
 }
 
-// A line break would begin another line, and | the performance data; a quote would end the label.
+// A line break would begin another line, and | the performance data; a quote or = would end the label.
 TEST(check, keeps_its_line_in_one_piece)
 {
     const auto lock = name() + " a|b=c'd\ne";
     run_once(lock);
     expect(check({lock, "--max-age", "25h"}), 0,
-           "SHEDLOCK OK - " + name() + " a\\\\x7Cb\\\\x3Dc'd\\\\x0Ae was done " + times + " ago \\| '" + name() +
+           "SHEDLOCK OK - " + name() + " a\\\\x7Cb=c'd\\\\x0Ae was done " + times + " ago \\| '" + name() +
                " a\\\\x7Cb\\\\x3Dc''d\\\\x0Ae_age'=[0-9]+s;;90000;0\n");
 }
 
