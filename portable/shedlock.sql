@@ -3220,6 +3220,10 @@ DECLARE
                                  THEN lock_until - GREATEST(locked_at, timestamptz '2000-01-01 00:00:00Z') END AS lease
                     FROM unnest($2) WHERE isfinite(locked_at)),
         counters AS (SELECT * FROM unnest($3)),
+        homes AS (SELECT t.relnamespace::regnamespace AS home, t.relowner AS installer, false AS is_extension
+                    FROM pg_class t WHERE t.oid = $1 AND NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'shedlock')
+                   UNION ALL
+                  SELECT extnamespace::regnamespace, extowner, true FROM pg_extension WHERE extname = 'shedlock'),
         advice AS (SELECT 'Let one server grant all locks, and all clients connect to it') $sources$;
 -- shared: Second
     -- Created by mistake, or left behind. Foreign tables and tables of other extensions do not count.
@@ -3320,10 +3324,7 @@ BEGIN
                 ELSE format('REVOKE CREATE ON SCHEMA %s from them: '
                             'with an overload they can keep every lock from being acquired. '
                             'The owner of the schema can replace the functions and act as their owner', home) END
-      FROM (SELECT t.relnamespace::regnamespace AS home, t.relowner AS installer, false AS is_extension FROM pg_class t
-             WHERE t.oid = $1 AND NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'shedlock')
-            UNION ALL
-            SELECT extnamespace::regnamespace, extowner, true FROM pg_extension WHERE extname = 'shedlock') h,
+      FROM homes,
            LATERAL (SELECT 'PUBLIC' AS creator WHERE has_schema_privilege('public', home, 'CREATE')
                     UNION ALL
                     SELECT r.oid::regrole::text FROM pg_roles r
@@ -3338,6 +3339,17 @@ BEGIN
                                                 (SELECT datdba FROM pg_database WHERE datname = current_database()),
                                                 'MEMBER'))) c
      GROUP BY home, is_extension $q$, NULL),
+
+($q$ SELECT 'error',
+           format('role %s owns function %s, which may be called instead of ours',
+                  p.proowner::regrole, p.oid::regprocedure),
+           format('DROP ROUTINE %s', p.oid::regprocedure)
+      FROM homes JOIN pg_proc p ON p.pronamespace = home
+     WHERE EXISTS (SELECT FROM pg_proc o WHERE (o.pronamespace, o.proname) = (home, p.proname) AND o.oid <> p.oid)
+       AND NOT EXISTS (SELECT FROM pg_roles r
+                        WHERE r.oid = p.proowner AND (r.rolsuper OR pg_has_role(r.oid, installer, 'MEMBER')))
+       AND starts_with(p.proname, 'shedlock_')
+     ORDER BY p.oid::regprocedure::text $q$, NULL),
 
 ($q$ SELECT 'error', 'everybody may call the functions for administrators, and grant rights to anybody',
            'SELECT shedlock_revoke(''public'', admin => true). Privileges are missing after pg_restore --no-acl: '
@@ -3654,7 +3666,7 @@ DECLARE
     ours CONSTANT text := '^shedlock_(_.*|(acquire|extend|release|guard|complete)(_token)?|wait_any|end_wait|not_due|((find|list|sort)_)?ticks?|read_schedule|run(_check|_begin|_guard|_tick|_end|_failed)?'
         '|force_release|forget|pause|resume|rows|locks|session_alive|stats_rows|stats_reset|(keep_)?history|is_slow|protect(_row)?|doctor|findings|inspect|grant|revoke|after_pg_upgrade|raise|version)$';
 -- end: Names
-    role_id CONSTANT oid := CASE role WHEN 'public' THEN 0 ELSE to_regrole(quote_ident(role)) END;
+    role_id CONSTANT oid := CASE role WHEN 'public' THEN 0 ELSE (SELECT r.oid FROM pg_roles r WHERE r.rolname = role COLLATE "default") END;
     -- What role $1 can be granted, for whom it is, and whether the role has it from us. It is found by its owner, too, the
     -- role with whose rights this runs: what others have planted belongs to others. The lock table is what shedlock_link
     -- reads; in the portable edition, which has no such view, it belongs to that role.
@@ -3687,7 +3699,8 @@ DECLARE
     is_granted boolean;
     needed oid[];
     schema_name regnamespace;
-    remaining text;
+    remaining text; -- functions
+    remaining_of_table text; -- privileges
 BEGIN
     @here@
     IF role IS NULL OR admin IS NULL OR java IS NULL OR read_only IS NULL THEN
@@ -3696,6 +3709,8 @@ BEGIN
     ELSIF read_only AND (admin OR java) THEN
         RAISE invalid_parameter_value USING MESSAGE = 'read_only excludes admin and java',
             HINT = 'Without read_only the role may read the views, too.';
+    ELSIF role_id IS NULL THEN -- GRANT and REVOKE would cut a long name, and find another role
+        RAISE undefined_object USING MESSAGE = format('role "%s" does not exist', role);
     END IF;
     FOR wanted IN EXECUTE rights USING role_id LOOP
         IF NOT grants AND (role_id = wanted.owner
@@ -3707,7 +3722,7 @@ BEGIN
         CONTINUE WHEN NOT CASE wanted.audience WHEN 'users' THEN NOT read_only WHEN 'administrators' THEN admin
                                                WHEN 'java' THEN java ELSE true END;
         needed := needed || wanted.schema_id;
-        CONTINUE WHEN role_id IS NOT NULL AND wanted.is_granted = grants; -- NULL: the statement tells that there is no such role
+        CONTINUE WHEN wanted.is_granted = grants;
         EXECUTE format(CASE WHEN grants THEN 'GRANT %s ON %s TO %I' ELSE 'REVOKE %s ON %s FROM %I' END,
                        wanted.privilege, wanted.object, role);
         EXECUTE one_right INTO is_granted USING role_id, wanted.tableoid, wanted.oid, wanted.privilege;
@@ -3729,14 +3744,19 @@ BEGIN
         END LOOP;
         RETURN;
     END IF;
-    EXECUTE format('SELECT string_agg(DISTINCT p.proname, '', '' ORDER BY p.proname)
-                      FROM (%s) r JOIN pg_proc p ON p.oid = r.oid AND p.tableoid = r.tableoid
-                     WHERE has_function_privilege($2, p.oid, ''EXECUTE'')', rights)
-       INTO remaining USING role_id, role;
+    EXECUTE format('SELECT string_agg(DISTINCT p.proname, '', '' ORDER BY p.proname),
+                           string_agg(r.privilege, '', '' ORDER BY r.privilege) FILTER (WHERE r.audience = ''java'' AND has_table_privilege($2, r.oid, r.privilege))
+                      FROM (%s) r LEFT JOIN pg_proc p ON p.oid = r.oid AND p.tableoid = r.tableoid
+                                                     AND has_function_privilege($2, p.oid, ''EXECUTE'')', rights)
+       INTO remaining, remaining_of_table USING role_id, role;
     IF remaining <> '' THEN
         RAISE NOTICE 'role "%" may still call %', role, remaining
             USING HINT = 'It may do so as a superuser, as their owner, as a member of another role, or because of '
                          'shedlock_grant(..., admin => true), which shedlock_revoke(..., admin => true) undoes.';
+    END IF;
+    IF remaining_of_table <> '' THEN
+        RAISE NOTICE 'role "%" still has these privileges on the lock table: %', role, remaining_of_table
+            USING HINT = 'shedlock_revoke(..., java => true) undoes what shedlock_grant(..., java => true) did.';
     END IF;
 END
 $$;

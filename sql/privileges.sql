@@ -158,6 +158,11 @@ SELECT attempt($$SELECT shedlock_grant('regress_shedlock_app', NULL)$$) AS admin
        attempt($$SELECT shedlock_grant('regress_shedlock_app', java => NULL)$$) AS java,
        attempt($$SELECT shedlock_grant('no such role', java => true)$$) AS unknown,
        attempt($$SELECT shedlock_grant('x TO PUBLIC; --', java => true)$$) AS injected;
+-- A long name is not cut: that would be another role.
+SELECT format('CREATE ROLE %I', rpad('regress_shedlock_', 63, 'x')) \gexec
+SELECT attempt($$SELECT shedlock_grant(rpad('regress_shedlock_', 64, 'x'))$$) AS granted,
+       attempt($$SELECT shedlock_revoke(rpad('regress_shedlock_', 64, 'x'))$$) AS revoked;
+SELECT format('DROP ROLE %I', rpad('regress_shedlock_', 63, 'x')) \gexec
 -- shedlock_revoke revokes what shedlock_grant grants with the same arguments, and reports what is left.
 SELECT shedlock_revoke('regress_shedlock_java');
 SET ROLE regress_shedlock_java;

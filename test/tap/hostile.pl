@@ -293,6 +293,9 @@ for my $edition ('portable', 'extension')
 			qr/^$severity\|others may create objects in schema jobs, next to the functions of shedlock: $named$/m,
 			"... the doctor works and names who can create them: $named");
 	}
+	like(answer($edition, q[SELECT severity, finding FROM jobs.shedlock_doctor()]),
+		qr/^error\|role attacker owns function jobs.shedlock_acquire\(.*\), which may be called instead of ours$/m,
+		'... and those that are there');
 	is(answer($edition, q[SELECT jobs.shedlock_protect(true), jobs.shedlock_protect(false),
 			jobs.shedlock_grant('app'::text, true, true, false), jobs.shedlock_revoke('app'::text, true, true)]),
 		'|||', '... and so do protect, grant and revoke');
