@@ -21,7 +21,9 @@ public:
     const std::optional<instant> tick;
     const int exceptions = std::uncaught_exceptions(); // when it was acquired
     const clock::time_point acquired = clock::now();
-    std::string detail; // of the release by the lock's destructor. Only the lock uses it
+    // Only the lock uses these.
+    std::string detail;        // of the release by its destructor
+    bool is_unsettled = false; // it was released, and the server could not be asked, or did not answer
 
     [[nodiscard]] clock::time_point deadline() const noexcept { return clock::time_point{clock::duration{deadline_}}; }
     [[nodiscard]] std::stop_token stop_token() const noexcept { return stop_.get_token(); }

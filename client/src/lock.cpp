@@ -84,7 +84,7 @@ void lock::extend(std::chrono::microseconds at_most, std::optional<std::chrono::
 void lock::release(outcome how, std::string_view detail)
 {
     const uncancelled here;
-    if (!is_live(lease_))
+    if (!is_live(lease_) && !(lease_ && lease_->is_unsettled))
         return;
     core_->require();
     give_back(how, detail);
@@ -96,7 +96,15 @@ bool lock::give_back(outcome how, std::string_view detail)
     end();
     const auto began = clock::now();
     const auto limit = core_->shared.time_limit();
-    const bool was_done = lease_->was_done() || core_->release(lease_->names, lease_->token, how, limit, limit, detail);
+    bool was_done = lease_->was_done();
+    try {
+        lease_->is_unsettled = false;
+        if (!was_done)
+            was_done = core_->release(lease_->names, lease_->token, how, limit, limit, detail);
+    } catch (const connection_error &) {
+        lease_->is_unsettled = true;
+        throw;
+    }
     core_->report(activity_of(activity::kind::released, *lease_, began, was_done ? outcome::done : how));
     return was_done;
 }

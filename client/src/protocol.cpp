@@ -20,7 +20,7 @@ namespace {
 
 [[noreturn]] void raise_busy(const names &names, const char *participle)
 {
-    throw busy{names.to_text() + " was not " + participle + ": " + row_is_busy};
+    throw busy{names.to_text() + " was not " + participle + ": " + row_is_busy, "55P03"};
 }
 
 reply ask_to_release(session &session, const names &names, token token, outcome how, clock::time_point until,

@@ -290,6 +290,33 @@ TEST_F(lock_test, releases_over_a_new_connection_when_the_old_one_broke)
     EXPECT_EQ(heard.texts(), "");
 }
 
+TEST_F(lock_test, is_released_by_a_second_call_when_the_first_has_failed)
+{
+    auto hasty = client(server::connection(), 500ms);
+    const auto comes_through = [](const auto &call) {
+        return server::comes_true([&] {
+            try {
+                return call();
+            } catch (const shedlock::connection_error &) { // on a slow machine
+                return false;
+            }
+        });
+    };
+    std::optional<shedlock::lock> mine;
+    ASSERT_TRUE(comes_through([&] { return (mine = hasty.try_acquire(name, {.at_most = 10min})).has_value(); }));
+    {
+        pqxx::connection connection{server::connection()};
+        pqxx::work row{connection};
+        row.exec("SELECT FROM shedlock WHERE name = '" + name + "' FOR UPDATE");
+        EXPECT_THROW(mine->release(), shedlock::connection_error);
+    }
+    EXPECT_FALSE(mine->held());
+    EXPECT_THROW((void) mine->token(), shedlock::usage_error);
+    EXPECT_TRUE(comes_through([&] { return mine->release(), true; }));
+    EXPECT_EQ(server::last_outcome(name), "done");
+    EXPECT_NO_THROW(mine->release()) << "it is inert";
+}
+
 TEST_F(lock_test, a_release_whose_reply_is_lost_is_not_reported_as_a_loss)
 {
     proxy network;

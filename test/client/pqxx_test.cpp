@@ -512,6 +512,11 @@ TEST_F(pqxx_test, does_not_report_what_was_not_forgotten)
         auto other = std::move(*mine);
         other.release(outcome::failed);
     }
+    {
+        auto mine = shedlock::try_acquire(db, name, {1min});
+        pqxx::work open{db};
+        EXPECT_THROW(mine->release(), pqxx::usage_error);
+    }
     EXPECT_EQ(said.all, "");
     EXPECT_EQ(server::last_outcome(name), "failed");
 }
@@ -875,6 +880,8 @@ TEST_F(pqxx_test, does_not_repeat_work_that_has_committed_itself)
 TEST_F(pqxx_test, refuses_work_that_ends_its_transaction_otherwise)
 {
     const table_of_work table;
+    const server::kept_history history;
+    std::string told;
     const auto refuses = [&](const auto &work, bool libpqxx_knows) {
         try {
             shedlock::run(db, name, {1min}, [&](pqxx::work &tx) {
@@ -884,6 +891,7 @@ TEST_F(pqxx_test, refuses_work_that_ends_its_transaction_otherwise)
             ADD_FAILURE() << "the work is not committed";
         } catch (const shedlock::usage_error &failure) {
             EXPECT_NE(std::string{failure.what()}.find("run"), std::string::npos) << failure.what();
+            told += (told.empty() ? "failed: " : "\nfailed: ") + std::string{failure.what()};
             EXPECT_EQ(dynamic_cast<const std::nested_exception *>(&failure) != nullptr, libpqxx_knows);
             if (libpqxx_knows) {
                 EXPECT_THROW(std::rethrow_if_nested(failure), pqxx::usage_error);
@@ -903,6 +911,7 @@ TEST_F(pqxx_test, refuses_work_that_ends_its_transaction_otherwise)
 #endif
     refuses([](pqxx::work &tx) { tx.exec("ROLLBACK"); }, false);
     refuses([](pqxx::work &tx) { tx.exec("ROLLBACK; BEGIN"); }, false);
+    EXPECT_EQ(history.of(name), told);
 }
 
 #if PQXX_VERSION_MAJOR < 7

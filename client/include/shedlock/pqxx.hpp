@@ -61,7 +61,8 @@ struct pqxx_options {
     // How long after its tick a run may begin; later it is refused. Needs tick, every or cron. Default: at any time,
     // until the next tick
     std::optional<std::chrono::microseconds> start_within{};
-    // The name of the holder in views and messages. Default: empty, which means application_name@client_addr
+    // The name of the holder in views and messages. Default: empty, which means application_name@client_addr. libpqxx
+    // sets no application_name; without one it is the role
     std::string holder{};
     // The lease also ends when the server session that acquired it ends (but not before at_least). Set it to false
     // behind a pooler in transaction mode, where sessions belong to the pooler. Default: true for run, false for
@@ -165,7 +166,8 @@ std::optional<pqxx_grant> acquire(Tx &tx, const names &what, const pqxx_options 
 // If it is destroyed or assigned to before that, it is released as failed: only release(), run, and a completion that
 // is committed report the work as done. The destructor never throws. It reports to connection.process_notice() that no
 // release() was called, unless an exception ended the scope or complete_statement() was called; and that the release
-// failed, in which case the lease ends by itself.
+// failed, in which case the lease ends by itself. A child process must not use or destroy what its parent had before
+// fork(): that would speak on the parent's connection.
 class pqxx_lock {
 public:
     // Takes over an acquisition that is already committed: one made by try_acquire(tx, ...), or by another process.
@@ -197,6 +199,7 @@ public:
     {
         if (!is_live())
             return;
+        mine_->has_outcome = true;
         const bool was_ours = mine_->release(how == outcome::done ? "true" : "false", detail);
         completed();
         if (!was_ours)
@@ -208,7 +211,7 @@ public:
     [[nodiscard]] std::string guard_statement() const { return pqxx_details::sql::guard(live().names, token()); }
     [[nodiscard]] std::string complete_statement()
     {
-        live().is_completing = true;
+        live().has_outcome = true;
         return pqxx_details::sql::complete(names(), token());
     }
     void completed() noexcept
@@ -223,14 +226,14 @@ private:
         shedlock::names names;
         shedlock::token token;
         std::optional<instant> tick;
-        bool is_completing = false;
+        bool has_outcome = false;                    // release() or complete_statement() was called
         int exceptions = std::uncaught_exceptions(); // when it was acquired
 
         ~acquisition()
         {
             const bool unwinding = std::uncaught_exceptions() > exceptions;
             try {
-                if (connection && ask("release", "false") && !unwinding && !is_completing)
+                if (connection && ask("release", "false") && !unwinding && !has_outcome)
                     report(details::not_reported(names, tick.has_value()));
             } catch (const std::exception &failure) {
                 report_unreleased(failure.what());
@@ -361,11 +364,12 @@ template <class Tx> bool has_seen_commit(Tx &tx)
 // committed, which has released the lock as done; otherwise the lock is released as failed. Throws lock_lost if it was
 // not committed and the lease is over; in_doubt if it is not known. libpqxx may have missed a COMMIT. The one that it
 // has seen counts, unless the row shows that the server answered it by a rollback, because a statement had failed.
-template <class Tx> bool was_committed(pqxx::connection &connection, Tx &tx, pqxx_lock &lock)
+template <class Tx>
+bool was_committed(pqxx::connection &connection, Tx &tx, pqxx_lock &lock, std::string_view detail = {})
 {
     const bool is_seen = has_seen_commit(tx);
     try {
-        lock.release(outcome::failed);
+        lock.release(outcome::failed, detail);
         return false;
     } catch (const lock_lost &) {
         bool is_last = false, is_done = false;
@@ -423,7 +427,9 @@ void run(pqxx::connection &connection, pqxx_lock &lock, std::chrono::microsecond
         return;
     }
 
-    const char *const misuse = "the work of shedlock::run must not end its transaction, nor leave a stream open in it";
+    // libpqxx 6 ends a transaction of which a statement has failed.
+    const char *const misuse = "the work of shedlock::run must not end its transaction, leave a stream open in it, or "
+                               "go on after a statement has failed";
     try {
         // What the work did since then may need another completion. In another transaction this does nothing.
         if (!execute(tx, complete + if_same).empty()) {
@@ -432,11 +438,11 @@ void run(pqxx::connection &connection, pqxx_lock &lock, std::chrono::microsecond
             return;
         }
     } catch (const pqxx::usage_error &) { // the transaction is closed
-        if (was_committed(connection, tx, lock))
+        if (was_committed(connection, tx, lock, misuse))
             return;
         std::throw_with_nested(usage_error{misuse});
     }
-    if (!was_committed(connection, tx, lock))
+    if (!was_committed(connection, tx, lock, misuse))
         throw usage_error{misuse};
 }
 
@@ -451,7 +457,8 @@ void run(pqxx::connection &connection, pqxx_lock &lock, std::chrono::microsecond
 // tx completes the lock before it is given to work, and once more afterwards. So if work commits tx itself, that commit
 // releases the lock as done, whatever work does then, and what it does on the connection afterwards is not part of the
 // run. If work ends tx in another way, or leaves a stream open in it, usage_error is thrown, with libpqxx's nested, and
-// the lock is released as failed; in_doubt if it is not known whether tx was committed.
+// the lock is released as failed; in_doubt if it is not known whether tx was committed. The same if work goes on after
+// a statement has failed: with libpqxx 6 that is usage_error, and later pqxx::sql_error (25P02).
 //
 // Not the first statement of work: SET TRANSACTION (25001); the isolation level is that of Tx. On the portable edition
 // the row is locked until tx ends. A guard or an extend from another connection waits for that, and an extend in tx

@@ -215,7 +215,8 @@ public:
     // request could not be sent or the row stayed locked by another transaction, and in_doubt if its reply was lost and
     // no later try settled it: none came through, or the lock was not ours any more, so that "done" may not have been
     // recorded. The lease then ends by itself. If the lock was already released as done, the call succeeds, and the
-    // lock stays done whatever outcome is given. The lock is inert in any case.
+    // lock stays done whatever outcome is given. The lock is inert in any case, except that release() may be called
+    // again after connection_error and in_doubt.
     //
     // detail: a text about the run, such as why it failed. It is kept, up to 1000 characters of it, in
     // shedlock_history, if the administrator has a history kept (shedlock_keep_history); bytes that cannot be stored as

@@ -38,7 +38,7 @@ private:
 };
 
 // No server, a connection that broke, a server that accepts no writes (a standby), or a row that another transaction
-// keeps locked (extend and release).
+// keeps locked (extend and release; SQLSTATE 55P03).
 class SHEDLOCK_EXPORT connection_error : public error {
 public:
     using error::error;
