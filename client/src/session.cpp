@@ -167,10 +167,12 @@ void session::open(clock::time_point until, const std::stop_token &stop)
         while (opening_.wait_for(std::min<clock::duration>(limited_wait(until), std::chrono::milliseconds{200})) !=
                std::future_status::ready)
             if (clock::now() >= until || stop.stop_requested())
-                give_up("PostgreSQL has not accepted a connection in time");
+                give_up(refusal_.empty() ? "PostgreSQL has not accepted a connection in time" : refusal_.c_str());
         try {
             connection_ = opening_.get();
-        } catch (const std::exception &) {
+            refusal_.clear();
+        } catch (const std::exception &failure) {
+            refusal_ = failure.what();
             if (!is_old)
                 throw;
         }

@@ -96,6 +96,7 @@ private:
 
     timed_mutex turn_;    // for what follows
     std::string lacking_; // the beginning of outdated's message
+    std::string refusal_; // why the last attempt to connect failed
     std::unique_ptr<connection> connection_;
     std::future<std::unique_ptr<connection>> opening_;
 };

@@ -139,7 +139,8 @@ CLI::Option *add_since(CLI::App *to, schedule &runs, const std::string &help)
         const bool is_time = unit != 0 && unit != std::string::npos &&
                              text.find_first_not_of("abcdefghijklmnopqrstuvwxyz", unit) == std::string::npos;
         runs.since_ago = is_time ? std::optional{to_duration("--since", text, of_times)} : std::nullopt;
-        runs.since = is_time ? std::nullopt : std::optional{text};
+        const auto instant = to_instant(text); // the server does not know @SECONDS
+        runs.since = is_time ? std::nullopt : std::optional{instant ? to_text(*instant) : text};
     };
     return add_value(to, "--since", "INSTANT", read, help);
 }
@@ -233,9 +234,7 @@ public:
     {
         app.name("shedlock");
         app.description("Lease locks for scheduled jobs: one run at a time across all hosts, the others skip.");
-        app.footer("TIME is a whole number with a unit: ms, s, m, h, d. \"1: ...\" explains the exit status 1.\n"
-                   "The database comes from --dsn, or the PG* variables.\n"
-                   "For more, see shedlock COMMAND --help; for everything, man shedlock.");
+        app.footer(footer("\"1: ...\" explains the exit status 1."));
         app.set_version_flag("--version", "shedlock " SHEDLOCK_VERSION);
         auto *const dsn = add_text(&app, "--dsn", asked.connection, "Connection string or URI, as for psql");
         const auto read_command = [&asked](const std::string &command) {
@@ -266,6 +265,13 @@ public:
     CLI::App app;
 
 private:
+    static std::string footer(const std::string &first)
+    {
+        return first + "\nTIME is a whole number with a unit: ms, s, m, h, d.\n"
+                       "The database comes from --dsn, or the PG* variables.\n"
+                       "For more, see shedlock COMMAND --help; for everything, man shedlock.";
+    }
+
     CLI::App *add(const char *name, const char *help, int (*action)(const request &))
     {
         auto *const command = app.add_subcommand(name, help);
@@ -288,12 +294,12 @@ private:
         add_number(command, "-E", asked_.status_if_refused, "Exit status when skipped (default 0)");
         command->add_flag("-v,--verbose", asked_.verbose, "When skipped, say why on standard error");
         command->formatter(std::make_shared<usage_of_run>());
-        command->footer(
+        command->footer(footer(
             "Exits with the command's exit status; 128+n if signal n killed it. 123, only with --retry: done,\n"
             "but the server did not confirm it, so it may run again; 124: the lease was lost, the\n"
             "command stopped; 125: shedlock failed; 126, 127: the command cannot be run, not found.\n"
             "The command gets SHEDLOCK_NAME, SHEDLOCK_TOKEN, SHEDLOCK_UNTIL, SHEDLOCK_ANCESTORS, and SHEDLOCK_TICK\n"
-            "if there is one.");
+            "if there is one."));
     }
 
     void add_list()
@@ -310,16 +316,17 @@ private:
         command->preparse_callback(
             [this](std::size_t) { asked_.status_of_failure = static_cast<int>(health::unknown); });
         add_names(command, "The locks; the worst one decides")->required();
-        auto *const limit = command->add_option_group("limits", "At least one");
+        auto *const limit = command->add_option_group("limits", "The limits");
         add_duration(limit, "--max-age", asked_.check_limits.max_age, "Critical: not done for longer than that");
         add_duration(limit, "--max-held", asked_.check_limits.max_held, "Critical: held for longer than that");
         add_schedule(command, limit);
         limit->require_option(1, 0);
-        command->footer("Status 0: OK; 1: WARNING, the last run failed or ran out, the job is paused, or the run\n"
-                        "   that should be done is still under way;\n"
-                        "2: CRITICAL, not done in time or never, too many ticks missed, held too long, no such lock;\n"
-                        "3: UNKNOWN, wrong options, no server, no privilege, no history, a Java client ran last,\n"
-                        "   or an instant is in the future.");
+        command->footer(
+            footer("Status 0: OK; 1: WARNING, the last run failed or ran out, the job is paused, or the run\n"
+                   "   that should be done is still under way;\n"
+                   "2: CRITICAL, not done in time or never, too many ticks missed, held too long, no such lock;\n"
+                   "3: UNKNOWN, wrong options, no server, no privilege, no history, a Java client ran last,\n"
+                   "   or an instant is in the future."));
     }
 
     // --every and --cron.
@@ -382,8 +389,8 @@ private:
                   "Leave out what was earlier: an instant, or a time back from now (default 30d)");
         command->add_flag("--json", asked_.json, "As JSON, with all runs of a tick; times in UTC");
         command->parse_complete_callback([ticks] { static_cast<void>(ticks.are_given()); });
-        command->footer("With a schedule there is a line for each tick, without one a line for each run.\n"
-                        "An administrator begins the history: SELECT shedlock_keep_history().");
+        command->footer(footer("With a schedule there is a line for each tick, without one a line for each run.\n"
+                               "An administrator begins the history: SELECT shedlock_keep_history()."));
     }
 
     void add_metrics()

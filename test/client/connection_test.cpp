@@ -105,7 +105,7 @@ TEST(connection_test, leaves_to_a_service_file_what_it_decides)
     proxy network;
     network.hold_newcomers();
     auto connecting = std::async(std::launch::async, [&] {
-        EXPECT_THROW((connection{network.connection() + " service=hurries", 24h, true}), connection_error);
+        EXPECT_THROW((connection{network.connection() + " service=hurries", 24h, true, true}), connection_error);
     });
     EXPECT_EQ(connecting.wait_for(server::at_last), std::future_status::ready);
     network.cut();

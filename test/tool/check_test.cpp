@@ -353,14 +353,14 @@ TEST(check, is_2_when_the_run_of_a_tick_is_not_done_after_the_grace)
         "SHEDLOCK CRITICAL - " + name() + ": the run of " + yearly::shown(schedule.tick()) + " is not done ";
     run_for(schedule.earlier_tick());
     const auto last_done =
-        "last done " + ask("SELECT to_char(" + schedule.earlier_tick() + ", 'Dy YYYY-MM-DD HH24:MI')");
+        "last tick done: " + ask("SELECT to_char(" + schedule.earlier_tick() + ", 'Dy YYYY-MM-DD HH24:MI')");
     expect(schedule.check(), 2, is_not_done + "\\(" + last_done + "\\) \\| '" + name() + "_late'=[0-9]{8}s;;3600;0\n");
     run_for(schedule.tick(), "false");
     expect(schedule.check(), 2, is_not_done + "\\(failed " + times + " ago on web-2; " + last_done + "\\) .*\n");
     edit("lock_at_least_until = locked_at, lock_until = locked_at");
     expect(schedule.check(), 2, is_not_done + "\\(ran out " + times + " ago on web-2; " + last_done + "\\) .*\n");
     edit("last_done_tick = " + schedule.tick() + " - interval '1 day'");
-    expect(schedule.check(), 2, is_not_done + "\\(.*; last done [A-Z][a-z]{2} 00:00\\) .*\n");
+    expect(schedule.check(), 2, is_not_done + "\\(.*; last tick done: [A-Z][a-z]{2} 00:00\\) .*\n");
     edit("last_done_tick = NULL");
     expect(schedule.check(), 2, is_not_done + "\\(.*; never done\\) .*\n");
     ask("SELECT shedlock_force_release(" + literal(name()) + ')');
@@ -384,7 +384,7 @@ TEST(check, is_0_until_the_grace_is_over)
     run_for(schedule.earlier_tick());
     expect(schedule.check_in_grace(), 0,
            "SHEDLOCK OK - " + name() + ": the run of " + yearly::shown(schedule.tick()) + " has until " + deadline +
-               " \\(last done .*\\) \\| '" + name() + "_late'=[0-9]{8}s;;25920000;0\n");
+               " \\(last tick done: .*\\) \\| '" + name() + "_late'=[0-9]{8}s;;25920000;0\n");
     run_for(schedule.tick(), "false");
     EXPECT_EQ(schedule.check_in_grace().status, 0);
     hold_for(schedule.tick());
@@ -429,7 +429,7 @@ TEST(check, is_1_while_the_run_of_the_tick_is_under_way_and_2_after_the_next_tic
     hold_for(schedule.tick());
     expect(schedule.check(), 1,
            "SHEDLOCK WARNING - " + name() + ": the run of " + yearly::shown(schedule.tick()) +
-               " is still under way \\(held for " + times + " on web-2; last done .*\\) \\| .*\n");
+               " is still under way \\(held for " + times + " on web-2; last tick done: .*\\) \\| .*\n");
     EXPECT_EQ(schedule.check({"--max-held", "1h"}).status, 2);
     edit("last_tick = " + schedule.earlier_tick() + ", run_tick = " + schedule.earlier_tick() +
          ", last_done_tick = NULL");
@@ -458,7 +458,7 @@ TEST(check, is_2_when_it_is_paused_and_the_grace_is_over)
     EXPECT_EQ(run({"shedlock", "pause", name(), "--reason", "year end"}).status, 0);
     expect(schedule.check(), 2,
            "SHEDLOCK CRITICAL - " + name() + ": the run of .* is not done \\(paused: .*: year end, " + times +
-               " ago; last done .*\\) \\| .*\n");
+               " ago; last tick done: .*\\) \\| .*\n");
     EXPECT_EQ(schedule.check_in_grace().status, 0);
     EXPECT_EQ(schedule.check_in_grace({"--max-held", "1h"}).status, 1);
 }
@@ -478,7 +478,7 @@ TEST(check, is_3_when_a_Java_client_ran_after_the_tick_and_2_when_it_ran_before)
     EXPECT_EQ(schedule.check().status, 2);
     EXPECT_EQ(schedule.check_in_grace().status, 3);
     edit("lock_until = locked_at");
-    expect(schedule.check(), 2, ".* is not done \\(last done .*\\) .*\n");
+    expect(schedule.check(), 2, ".* is not done \\(last tick done: .*\\) .*\n");
     run_for(schedule.tick());
     EXPECT_EQ(schedule.check().status, 0);
 }
@@ -507,6 +507,7 @@ TEST(check, is_2_without_a_row_unless_the_job_is_newer_than_the_tick)
     expect(schedule.check(), 2, is_not_done);
     expect(schedule.check({"--since", tick}), 2, is_not_done);
     expect(schedule.check({"--since", "2001-01-01"}), 2, is_not_done);
+    expect(schedule.check({"--since", "@978307200"}), 2, is_not_done);
     const auto after = ask("SELECT (" + schedule.tick() + " + interval '1 second')::text || 'Z'");
     expect(schedule.check({"--since", after}), 0,
            "SHEDLOCK OK - " + name() + ": no run has been due since .* \\| '" + name() + "_late'=0s;;3600;0\n");
