@@ -202,7 +202,7 @@ $do$;
 
 -- no_history: whether there is nothing for shedlock__record to do. history_fault: why the table `history` cannot be the
 -- history; NULL if it can, or if there is none. As in extension/history_shape.cpp, except for what an INSERT takes care
--- of: additional columns and indexes.
+-- of: additional columns and other kinds of indexes.
 DO $do$
 BEGIN
     PERFORM pg_catalog.set_config('shedlock_portable.no_history',
@@ -222,6 +222,8 @@ BEGIN
                 FROM aclexplode(r.relacl) a WHERE a.privilege_type = 'TRIGGER' AND a.grantee <> r.relowner
             UNION ALL SELECT 6, 'it has row security that is forced on its owner'
                 WHERE r.relrowsecurity AND r.relforcerowsecurity
+            UNION ALL SELECT 7, format('index "%s" is unique, or not a plain btree', i.relname)
+                FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid WHERE x.indrelid = r.oid AND x.indisunique
             UNION ALL SELECT 10 + w.no, format('it has no column "%s" of type %s', w.name, w.type)
                 FROM (VALUES (1, 'name', 'text'::regtype), (2, 'token', 'bigint'), (3, 'tick', 'timestamptz'),
                              (4, 'holder', 'text'), (5, 'acquired_at', 'timestamptz'), (6, 'ended_at', 'timestamptz'),
@@ -1107,6 +1109,7 @@ BEGIN
            AND NOT c.relforcerowsecurity
            AND (c.relacl IS NULL OR NOT EXISTS (SELECT FROM aclexplode(c.relacl) a
                                                  WHERE a.privilege_type = 'TRIGGER' AND a.grantee <> c.relowner))
+           AND NOT EXISTS (SELECT FROM pg_index x WHERE x.indrelid = c.oid AND x.indisunique)
            AND (SELECT count(*) FROM pg_attribute a
                  WHERE a.attrelid = c.oid AND a.atttypmod = -1
                    AND (a.attname, a.atttypid)
@@ -1288,7 +1291,10 @@ BEGIN
         is_held := is_held OR @extschema@.shedlock__lasts_until(seen, now) > now;
         EXIT WHEN for_good OR is_held AND cardinality(names) = 1;
     END LOOP;
-    IF FOUND AND (for_good OR is_held) THEN -- a new name has yet to be checked
+    IF FOUND AND is_held OR for_good THEN
+        IF NOT FOUND THEN
+            PERFORM @extschema@.shedlock__require_storable(names[1]);
+        END IF;
         RETURN;
     END IF;
 
@@ -3274,17 +3280,21 @@ BEGIN
      ORDER BY tgname $q$, NULL),
 
 ($q$ SELECT 'warning', format('no lock with a new name can be acquired: %s', what),
-           format('Change table %s; or insert the row of each new lock as its owner: '
+           format('Change table %s; or insert the row of each new lock as its owner, with values for such columns: '
                   'INSERT INTO %1$s (name, lock_until, locked_at, locked_by) '
                   'VALUES (..., ''-infinity'', ''-infinity'', '''')', $1)
-      FROM (SELECT format('column "%s" is NOT NULL, has a default or is generated', attname) FROM pg_attribute
-             WHERE attrelid = $1 AND attnum > 0 AND NOT attisdropped AND (attnotnull OR atthasdef OR attidentity <> '')
+      FROM (SELECT format(CASE WHEN is_extension THEN 'column "%s" is NOT NULL, has a default or is generated'
+                               ELSE 'column "%s" is NOT NULL and has no default' END, attname)
+              FROM pg_attribute, homes
+             WHERE attrelid = $1 AND attnum > 0 AND NOT attisdropped
+               AND CASE WHEN is_extension THEN attnotnull OR atthasdef OR attidentity <> ''
+                        ELSE attnotnull AND NOT atthasdef AND attidentity = '' END
                AND attname <> ALL ('{name,lock_until,locked_at,locked_by,lock_at_least_until,'
                                    'last_tick,last_done_tick,last_done_at,run_tick}')
             UNION ALL
             SELECT format('constraint "%s" would not be checked', conname)
-              FROM pg_constraint WHERE conrelid = $1 AND contype = 'c') w (what)
-     WHERE EXISTS (SELECT FROM pg_extension WHERE extname = 'shedlock') ORDER BY what $q$, NULL),
+              FROM pg_constraint, homes WHERE conrelid = $1 AND contype = 'c' AND is_extension) w (what)
+     ORDER BY what $q$, NULL),
 
 -- Row security does not concern us: the extension does not use SQL, and the portable edition owns the table.
 ($q$ SELECT 'error',

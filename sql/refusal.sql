@@ -16,9 +16,10 @@ BEGIN
         EXPLAIN (ANALYZE, WAL, FORMAT JSON) SELECT FROM (
             SELECT shedlock_acquire('held', '1 min') AS a, shedlock_acquire(ARRAY['a', 'b', 'z'], '1 min') AS b,
                 shedlock_acquire('ticked', '1 min', tick => now() - interval '1 min') AS c,
-                shedlock_acquire_token('held', '1 min') AS d
+                shedlock_acquire_token('held', '1 min') AS d,
+                shedlock_acquire('new', '1 min', tick => now() - interval '2 h', start_within => '1 h') AS e
             FROM generate_series(1, %s)) AS answer
-        WHERE a OR b OR c OR d IS NOT NULL$x$, times) INTO plan;
+        WHERE a OR b OR c OR d IS NOT NULL OR e$x$, times) INTO plan;
     granted := trim_scale((plan->0->'Plan'->>'Actual Rows')::numeric);
     wal_bytes := plan->0->'Plan'->>'WAL Bytes';
     xid := pg_current_xact_id_if_assigned();
