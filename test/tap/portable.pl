@@ -113,7 +113,7 @@ database('decoyed', q[CREATE SCHEMA decoy;
 	CREATE FUNCTION decoy.shedlock_run() RETURNS int LANGUAGE sql AS 'SELECT 1 /* jobs.shedlock_run_begin( */']);
 {
 	# PostgreSQL 19 has no such strings any more.
-	local $ENV{PGOPTIONS} = '-c standard_conforming_strings=off' if $node->pg_version < 19;
+	local $ENV{PGOPTIONS} = '-c standard_conforming_strings=off' if sql('shop', 'SHOW server_version_num') < 190000;
 	ok((run_file('decoyed', $file))[0], 'standard_conforming_strings = off: it can be installed');
 	is(sql('decoyed', q[CALL shedlock_run('decoyed', 'SELECT 1', '1 h');
 			SELECT shedlock_acquire(ARRAY['a', 'b'], '1 h')]),
