@@ -90,7 +90,7 @@ clock::time_point session::brief_limit() const noexcept
     return clock::now() + clock::duration{patience_} / (2L << std::min(silences_ + busy_, 20));
 }
 
-void session::give_up(const char *why)
+void session::give_up(const std::string &why)
 {
     ++silences_;
     throw connection_error{why};
@@ -167,7 +167,8 @@ void session::open(clock::time_point until, const std::stop_token &stop)
         while (opening_.wait_for(std::min<clock::duration>(limited_wait(until), std::chrono::milliseconds{200})) !=
                std::future_status::ready)
             if (clock::now() >= until || stop.stop_requested())
-                give_up(refusal_.empty() ? "PostgreSQL has not accepted a connection in time" : refusal_.c_str());
+                give_up("PostgreSQL has not accepted a connection in time" +
+                        (refusal_.empty() ? refusal_ : "; the attempt before: " + refusal_));
         try {
             connection_ = opening_.get();
             refusal_.clear();

@@ -81,7 +81,7 @@ private:
                std::unique_ptr<connection> *unanswered_on = nullptr);
     [[nodiscard]] std::string schema() const;
     [[nodiscard]] std::string within(std::string_view sql, clock::time_point until) const;
-    [[noreturn]] void give_up(const char *why); // because the time is over
+    [[noreturn]] void give_up(const std::string &why); // because the time is over
 
     const source source_;
     const std::chrono::milliseconds patience_;
