@@ -880,8 +880,6 @@ TEST_F(pqxx_test, does_not_repeat_work_that_has_committed_itself)
 TEST_F(pqxx_test, refuses_work_that_ends_its_transaction_otherwise)
 {
     const table_of_work table;
-    const server::kept_history history;
-    std::string told;
     const auto refuses = [&](const auto &work, bool libpqxx_knows) {
         try {
             shedlock::run(db, name, {1min}, [&](pqxx::work &tx) {
@@ -891,7 +889,6 @@ TEST_F(pqxx_test, refuses_work_that_ends_its_transaction_otherwise)
             ADD_FAILURE() << "the work is not committed";
         } catch (const shedlock::usage_error &failure) {
             EXPECT_NE(std::string{failure.what()}.find("run"), std::string::npos) << failure.what();
-            told += (told.empty() ? "failed: " : "\nfailed: ") + std::string{failure.what()};
             EXPECT_EQ(dynamic_cast<const std::nested_exception *>(&failure) != nullptr, libpqxx_knows);
             if (libpqxx_knows) {
                 EXPECT_THROW(std::rethrow_if_nested(failure), pqxx::usage_error);
@@ -911,6 +908,24 @@ TEST_F(pqxx_test, refuses_work_that_ends_its_transaction_otherwise)
 #endif
     refuses([](pqxx::work &tx) { tx.exec("ROLLBACK"); }, false);
     refuses([](pqxx::work &tx) { tx.exec("ROLLBACK; BEGIN"); }, false);
+}
+
+TEST_F(pqxx_test, releases_misused_work_with_a_detail)
+{
+    const server::kept_history history;
+    std::string told;
+    for (const bool libpqxx_knows : {true, false})
+        try {
+            shedlock::run(db, name, {1min}, [&](pqxx::work &tx) {
+                if (libpqxx_knows)
+                    tx.abort();
+                else
+                    tx.exec("ROLLBACK");
+            });
+            ADD_FAILURE() << "the work is not committed";
+        } catch (const shedlock::usage_error &failure) {
+            told += (told.empty() ? "failed: " : "\nfailed: ") + std::string{failure.what()};
+        }
     EXPECT_EQ(history.of(name), told);
 }
 
