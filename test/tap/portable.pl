@@ -82,6 +82,8 @@ is(sql('shop', q[SELECT shedlock_acquire('tickless', '1 h'); ] . sprintf($releas
 is(sql('shop', q[BEGIN; SELECT shedlock_acquire('held', '1 h'), pg_current_xact_id_if_assigned() IS NULL,
 		current_setting('synchronous_commit')]),
 	'f|t|off', 'I3: a refusal writes nothing');
+is(sql('shop', q[BEGIN; SELECT shedlock_acquire('new', '1 h', tick => now() - interval '2 h', start_within => '1 h'),
+		pg_current_xact_id_if_assigned() IS NULL]), 'f|t', '... nor does one of a new name whose tick is too long ago');
 # That also holds if the acquire has to find out whether the lease has ended with its session, even where locked_by only
 # looks as if it named a session.
 {
