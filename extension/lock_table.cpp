@@ -13,7 +13,8 @@ namespace {
 
 // Keeps other backends out while a row is inserted. Taken without waiting, and held only for the microseconds of the
 // write; on Citus see below. Advisory locks of users have 1 or 2 in the fourth field, so they never conflict with
-// these. Two names whose hashes agree in 47 bits refuse each other if they are taken at the same moment.
+// these. Two names whose hashes agree in 47 bits refuse each other if they are inserted (on Citus: taken) at the same
+// moment.
 //
 // Citus commits on the workers after the coordinator's commit has become visible. Advisory locks, unlike row locks,
 // last until that is over. So on Citus a transaction that has written or guarded a row keeps this lock, in share mode,
@@ -105,17 +106,16 @@ bool lock_table::rewrite(seen_row &seen, const contents &written, text *locked_b
     const bool own = is_own(seen);
     if (own)
         require_checked(table_, shape_, seen.name.bytes);
-    // Readers do not prune, so writers do, as soon as the page no longer has space for a few row versions. The server's
-    // own threshold, a tenth of the page, would make nearly every write scan all rows of a full page. Pruning may move
-    // the old tuple within the page; nothing of it is needed any more.
-    constexpr Size few = 4;
-    if (PageGetHeapFreeSpace(BufferGetPage(seen.page)) < few * tuple->t_len)
-        pg::prune(table_, seen.page);
-
     // heap_update has no mode that does not wait (an assertion rules it out). But it has nothing to wait for once this
     // transaction holds the row lock that an update needs.
     const bool locked = own || lock_row(seen, LockTupleNoKeyExclusive);
     if (locked) {
+        // Readers do not prune, so writers do, as soon as the page no longer has space for a few row versions. The
+        // server's own threshold, a tenth of the page, would make nearly every write scan all rows of a full page.
+        // Pruning may move the old tuple within the page; nothing of it is needed any more.
+        constexpr Size few = 4;
+        if (PageGetHeapFreeSpace(BufferGetPage(seen.page)) < few * tuple->t_len)
+            pg::prune(table_, seen.page);
         PAUSE_POINT("before the update");
         const bool moved = pg::update_locked(table_, &seen.tuple.t_self, tuple);
         PAUSE_POINT("updated");
