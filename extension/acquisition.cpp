@@ -185,7 +185,8 @@ acquire_result look_and_grant(const lock_table &table, const acquire_request &re
 }
 
 // In SERIALIZABLE a write fails with 40001 if other transactions have read the row and this one would close a cycle.
-// Then nothing has been written, and the lock is refused. (There heap_update has no mode that does not look.)
+// Then only the row has been locked, which is rolled back, and the lock is refused. (There heap_update has no mode that
+// does not look.)
 acquire_result look_and_grant_in_subtransaction(const lock_table &table, const acquire_request &request,
                                                 const owner &who)
 {

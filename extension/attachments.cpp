@@ -163,14 +163,12 @@ void check_columns(Relation table, const table_shape &shape)
 [[noreturn]] void report_no_insert(Relation table, std::string_view name, const char *why)
 {
     const char *const text = pnstrdup(name.data(), name.size());
-    ereport(ERROR,
-            (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-             errmsg("lock \"%s\" has no row, and shedlock cannot insert one: %s", text, why),
-             errhint("Insert it as the owner of the table: INSERT INTO %s (name, lock_until, locked_at, locked_by) "
-                     "VALUES (%s, '-infinity', '-infinity', '').",
-                     quote_qualified_identifier(get_namespace_name(RelationGetNamespace(table)),
-                                                RelationGetRelationName(table)),
-                     quote_literal_cstr(text))));
+    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                    errmsg("lock \"%s\" has no row, and shedlock cannot insert one: %s", text, why),
+                    errhint("Insert it as the owner of the table, with values for its other columns where needed: "
+                            "INSERT INTO %s (name, lock_until, locked_at, locked_by) "
+                            "VALUES (%s, '-infinity', '-infinity', '').",
+                            qualified_name(table), quote_literal_cstr(text))));
     pg_unreachable();
 }
 

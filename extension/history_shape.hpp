@@ -10,6 +10,8 @@ namespace shedlock {
 
 // The columns of shedlock_history. There may be others.
 struct history_shape {
+    static constexpr const char *usual_name = "shedlock_history";
+
     enum columns { name, token, tick, holder, acquired_at, ended_at, outcome, detail, column_count };
 
     struct column_type {

@@ -9,7 +9,6 @@ namespace shedlock {
 
 namespace {
 
-constexpr const char *usual_name = "shedlock_history";
 constexpr int longest_detail = 1000; // characters
 
 using columns = history_shape::columns;
@@ -63,7 +62,7 @@ const char *qualified_name(Oid table)
 {
     const char *const schema = get_namespace_name(get_rel_namespace(table));
     const char *const name = get_rel_name(table);
-    return name ? quote_qualified_identifier(schema, name) : usual_name;
+    return name ? quote_qualified_identifier(schema, name) : history_shape::usual_name;
 }
 
 constexpr const char *remedy = "Rename or drop it, and call shedlock_keep_history().";
@@ -97,7 +96,7 @@ void search(const row_finder &locks)
     remembered.has_changed = false;
     remembered.is_inspected = false;
     remembered.locks = locks.shape().table;
-    remembered.hash_of_name = GetSysCacheHashValue2(RELNAMENSP, CStringGetDatum(usual_name),
+    remembered.hash_of_name = GetSysCacheHashValue2(RELNAMENSP, CStringGetDatum(history_shape::usual_name),
                                                     ObjectIdGetDatum(get_rel_namespace(remembered.locks)));
     remembered.found = history_table::find(remembered.locks);
     remembered.is_kept = OidIsValid(remembered.found) && history_table::is_kept(remembered.found);
@@ -181,7 +180,7 @@ void visit_backwards(Relation history, Relation index, Datum name, std::optional
 
 Oid history_table::find(Oid locks)
 {
-    return get_relname_relid(usual_name, get_rel_namespace(locks));
+    return get_relname_relid(history_shape::usual_name, get_rel_namespace(locks));
 }
 
 bool history_table::is_kept(Oid history)
@@ -259,7 +258,7 @@ void history_table::close(bool keep_lock)
 
 std::optional<ending_run> history_table::run_in(const row_finder &locks, const seen_row &seen) const
 {
-    if (!table_ || seen.state == seen_row::states::absent || is_released(seen.times()))
+    if (!table_ || is_released(seen.times()))
         return std::nullopt;
     const row current = locks.row_of(seen);
     if (!current.from.is_run())

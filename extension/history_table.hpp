@@ -23,9 +23,9 @@ struct ending_run {
 
 class history_table {
 public:
-    // Opens it for writing if a history is kept, and keeps it locked until the transaction ends. So it waits for DDL on
-    // it, and the caller must not have pinned a row (see lock_table::wait_for_other). A WARNING, once per session, if
-    // the table cannot be written; then nothing will be.
+    // Opens it for writing if a history is kept. So it waits for DDL on it, and the caller must not have pinned a row
+    // (see lock_table::wait_for_other). A WARNING, once per session, if the table cannot be written; then nothing will
+    // be.
     static history_table open(const row_finder &locks);
 
     // The same for a caller that must not wait: nothing if it would have to.

@@ -173,11 +173,12 @@ void check_publications(Relation table)
     PublicationDesc published;
     RelationBuildPublicationDesc(table, &published);
     if (!published.rf_valid_for_update || !published.cols_valid_for_update || !published.rf_valid_for_delete ||
-        !published.cols_valid_for_delete)
+        !published.cols_valid_for_delete || !pg::publishes_generated_columns(published))
         report_unusable(table,
                         "a publication filters it by columns outside its replica identity, or leaves out columns of "
                         "the replica identity",
-                        "ALTER PUBLICATION ... SET TABLE without WHERE and without a list of columns.");
+                        "ALTER PUBLICATION ... SET TABLE without WHERE and without a list of columns. With generated "
+                        "columns also ALTER TABLE ... REPLICA IDENTITY DEFAULT.");
     if ((published.pubactions.pubupdate || published.pubactions.pubdelete) &&
         table->rd_rel->relreplident != REPLICA_IDENTITY_FULL && !OidIsValid(RelationGetReplicaIndex(table)))
         report_unusable(table, "it is published, but has no replica identity",

@@ -57,9 +57,9 @@ List *finishing_touches()
 Oid make_history(const lock_table &locks)
 {
     const Oid made = heap_create_with_catalog(
-        "shedlock_history", get_rel_namespace(locks.shape().table), InvalidOid, InvalidOid, InvalidOid, InvalidOid,
-        locks.owner(), HEAP_TABLE_AM_OID, make_columns(), NIL, RELKIND_RELATION, RELPERSISTENCE_PERMANENT, false, false,
-        ONCOMMIT_NOOP, Datum{0}, /* use_user_acl */ false, false, false, InvalidOid, nullptr);
+        history_shape::usual_name, get_rel_namespace(locks.shape().table), InvalidOid, InvalidOid, InvalidOid,
+        InvalidOid, locks.owner(), HEAP_TABLE_AM_OID, make_columns(), NIL, RELKIND_RELATION, RELPERSISTENCE_PERMANENT,
+        false, false, ONCOMMIT_NOOP, Datum{0}, /* use_user_acl */ false, false, false, InvalidOid, nullptr);
     CommandCounterIncrement();
     NewRelationCreateToastTable(made, Datum{0});
     CommandCounterIncrement();

@@ -14,7 +14,8 @@ void require_storable(const lock_name &name, int limit)
     if (name.bytes.front() == '{' && name.bytes.back() == '}')
         ereport(ERROR,
                 (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("name is an array literal: \"%.*s\"", SV(name.bytes)),
-                 errhint("For several names, cast it to text[]: $1::text[]. No lock has this as its own name.")));
+                 errhint("Where a function takes several names, cast them to text[]: $1::text[]. No lock has this as "
+                         "its own name.")));
     if (name.bytes.size() <= static_cast<size_t>(limit))
         return; // no more characters than bytes
     const int length = pg_mbstrlen_with_len(name.bytes.data(), static_cast<int>(name.bytes.size()));

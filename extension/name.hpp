@@ -18,7 +18,7 @@ inline lock_name to_lock_name(text *datum)
     return {datum, bytes, pg::hash_of(bytes, 0)};
 }
 
-// At least one. Sorted and distinct, except in a wait_request.
+// At least one, except in a history_request. Sorted and distinct, except in a wait_request.
 using lock_names = std::span<lock_name>;
 
 // 22023. The argument is what the message calls the name.

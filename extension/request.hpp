@@ -1,5 +1,5 @@
 // The caller's request: SQL arguments, read and checked. Every "invalid argument" error of the lock functions is
-// raised in request.cpp, names its argument and has a specific SQLSTATE.
+// raised in request.cpp or name.cpp, names its argument and has a specific SQLSTATE.
 #pragma once
 
 #include "name.hpp"

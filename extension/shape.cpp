@@ -9,13 +9,15 @@ bool is_ours(const table_shape &shape, AttrNumber column)
            column == shape.last_done_tick || column == shape.last_done_at || column == shape.run_tick;
 }
 
+const char *qualified_name(Relation table)
+{
+    return quote_qualified_identifier(get_namespace_name(RelationGetNamespace(table)), RelationGetRelationName(table));
+}
+
 void report_unusable(Relation table, const char *what, const char *remedy)
 {
     ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                    errmsg("table \"%s\" cannot serve as the lock table: %s",
-                           quote_qualified_identifier(get_namespace_name(RelationGetNamespace(table)),
-                                                      RelationGetRelationName(table)),
-                           what),
+                    errmsg("table \"%s\" cannot serve as the lock table: %s", qualified_name(table), what),
                     errhint("%s", remedy)));
     pg_unreachable();
 }

@@ -36,6 +36,9 @@ struct table_shape {
 // number 0.
 bool is_ours(const table_shape &shape, AttrNumber column);
 
+// With its schema, and quoted.
+const char *qualified_name(Relation table);
+
 // 55000, with what is wrong with it, and what to do.
 [[noreturn]] void report_unusable(Relation table, const char *what, const char *remedy);
 

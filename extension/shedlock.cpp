@@ -1,6 +1,5 @@
 // One short function per SQL function. What they promise is in portable/shedlock.sql (Comments) and in
-// docs/reference.md; what they do, in acquisition.hpp, change.hpp, guard.hpp, run.hpp, forget.hpp, waiting.hpp,
-// stats.hpp and adoption.hpp.
+// docs/reference.md; what they do, in the headers that are included here.
 #include "acquisition.hpp"
 #include "adoption.hpp"
 #include "change.hpp"
@@ -376,7 +375,8 @@ Datum shedlock_protect(PG_FUNCTION_ARGS)
     PG_RETURN_VOID();
 }
 
-// For shedlock_doctor: the lock table, or why it cannot be one and what to do; and whether there are counters.
+// For shedlock_doctor: the lock table, or why it cannot be one and what to do; the history, and why runs are not
+// recorded in it; and whether there are counters.
 PG_FUNCTION_INFO_V1(shedlock_inspect);
 Datum shedlock_inspect(PG_FUNCTION_ARGS)
 {

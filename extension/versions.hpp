@@ -31,6 +31,16 @@ inline bool is_finite([[maybe_unused]] const Interval *interval)
 #endif
 }
 
+// False if the replica identity has a generated column that is not published. Earlier versions allow that.
+inline bool publishes_generated_columns([[maybe_unused]] const PublicationDesc &published)
+{
+#if PG_VERSION_NUM >= 180000
+    return published.gencols_valid_for_update && published.gencols_valid_for_delete;
+#else
+    return true;
+#endif
+}
+
 // How long this statement, or its transaction, may take. 0: no limit.
 inline duration time_limit()
 {

@@ -14,7 +14,8 @@
 -- * Each of those has a search_path of its own, which has only pg_catalog and, last, pg_temp. Functions whose names
 --   begin with shedlock__ are called only by these.
 -- * A call of a function of ours passes every argument, each of exactly the declared type: literals and NULLs are cast.
---   PostgreSQL prefers a function that matches exactly to any overload. (test/tap/hostile.pl plants such overloads.)
+--   PostgreSQL then never runs an overload instead. One that has further arguments with defaults makes the call
+--   ambiguous, so that it fails. (test/tap/hostile.pl plants such overloads.)
 -- * The statements of the file itself look names up in pg_catalog, and after it at most in the schema, in which no
 --   other role may create anything.
 -- The lock table may have further columns of any name. So in functions that read it a variable wins
@@ -29,7 +30,8 @@
 -- lookup, because the extension may be moved to another schema, and @here@ vanishes. The declarations of the other
 -- functions, with their arguments and defaults, are copied to "-- declare NAME". There, too, code that runs with rights
 -- that its caller does not have looks up no name outside pg_catalog: PostgreSQL looks a name up again after it has
--- waited for a lock on what the name meant, and then the name may mean something else (test/tap/rights.pl).
+-- waited for a lock on what the name meant, and then the name may mean something else (test/tap/rights.pl). GRANT and
+-- REVOKE take only names, so what they did is checked afterwards.
 
 BEGIN;
 SET LOCAL check_function_bodies = off;
@@ -201,8 +203,8 @@ END
 $do$;
 
 -- no_history: whether there is nothing for shedlock__record to do. history_fault: why the table `history` cannot be the
--- history; NULL if it can, or if there is none. As in extension/history_shape.cpp, except for what an INSERT takes care
--- of: additional columns and other kinds of indexes.
+-- history; NULL if it can, or if there is none. As in extension/history_shape.cpp, except that an INSERT takes care of
+-- additional columns and of other kinds of indexes, and is concerned by others' triggers and by forced row security.
 DO $do$
 BEGIN
     PERFORM pg_catalog.set_config('shedlock_portable.no_history',
@@ -434,7 +436,8 @@ $do$;
 
 -- Arguments -----------------------------------------------------------------------------------------------------------
 
--- By this each function that users call sees that it is in the schema for which it was written (see the last block).
+-- By this, before PostgreSQL 16, each function that users call sees that it is in the schema for which it was written
+-- (see the last block).
 CREATE OR REPLACE FUNCTION shedlock__here() RETURNS void
     LANGUAGE sql AS $$ $$;
 
@@ -666,7 +669,7 @@ BEGIN
     PERFORM @extschema@.shedlock__name(name);
     IF left(name, 1) = '{' AND right(name, 1) = '}' THEN
         RAISE invalid_parameter_value USING MESSAGE = format('name is an array literal: "%s"', name),
-            HINT = 'For several names, cast it to text[]: $1::text[]. No lock has this as its own name.';
+            HINT = 'Where a function takes several names, cast them to text[]: $1::text[]. No lock has this as its own name.';
     ELSIF length(name) > room THEN
         RAISE string_data_right_truncation
             USING MESSAGE = format('name is %s characters long, but the lock table''s column holds %s',
@@ -1036,7 +1039,7 @@ BEGIN
                 RAISE object_not_in_prerequisite_state
                     USING MESSAGE = format('lock "%s" has no row, and shedlock cannot insert one: %s',
                                            missing, SQLERRM),
-                          HINT = format('Insert it as the owner of the table: INSERT INTO %s (name, lock_until, locked_at, locked_by) VALUES (%L, ''-infinity'', ''-infinity'', '''').',
+                          HINT = format('Insert it as the owner of the table, with values for its other columns where needed: INSERT INTO %s (name, lock_until, locked_at, locked_by) VALUES (%L, ''-infinity'', ''-infinity'', '''').',
                                         '@extschema@.shedlock'::regclass, missing);
             END;
         END LOOP;
@@ -2563,7 +2566,7 @@ BEGIN
                 remedy := 'ALTER TABLE ... ADD PRIMARY KEY (name), or set REPLICA IDENTITY.';
             WHEN invalid_column_reference THEN
                 what := 'a publication filters it by columns outside its replica identity, or leaves out columns of the replica identity';
-                remedy := 'ALTER PUBLICATION ... SET TABLE without WHERE and without a list of columns.';
+                remedy := 'ALTER PUBLICATION ... SET TABLE without WHERE and without a list of columns. With generated columns also ALTER TABLE ... REPLICA IDENTITY DEFAULT.';
         END;
     END IF;
     IF what IS NULL THEN
@@ -3790,8 +3793,8 @@ END;
 
 -- Several names -------------------------------------------------------------------------------------------------------
 
--- Each function that changes one lock has a twin that changes several, all or none. It has the same arguments and the
--- same text, without the usual case.
+-- Acquire, extend, release and complete, also by token, have twins that change several locks, all or none. They have the
+-- same arguments and the same text, without the usual case.
 DO $$
 DECLARE
     one oid;
@@ -3840,7 +3843,7 @@ BEGIN
         ('shedlock_wait_any',
          'For the client library, in which many callers wait in one session: caller number which[i] waits for the lock '
          'names[i]. Sleeps until all locks of a caller look free, and returns the numbers of those callers; returns '
-         'none after wait or half of statement_timeout, or when shedlock_end_wait(wait_id) is called. NULL: nothing '
+         'none after wait or half of statement_timeout or transaction_timeout, or when shedlock_end_wait(wait_id) is called. NULL: nothing '
          'would wake it, so poll instead. It acquires nothing: the callers must do that.'),
         ('shedlock_end_wait',
          'For the client library: ends the shedlock_wait_any with that wait_id, in any session. False if there is '
@@ -3849,8 +3852,8 @@ BEGIN
          'For the client library: why an acquire with this tick is refused for good, had run or late. NULL if it is '
          'not.'),
         ('shedlock_extend',
-         'Extends a lock of this session, so that it lasts for at_most from now; at_least, if given, also counts from '
-         'now. False, with a WARNING that says why, if this session does not have the lock or its lease is over; '
+         'Extends a lock of this session, so that it lasts for at_most from now, or until its at_least has passed if '
+         'that is later; at_least, if given, also counts from now. False, with a WARNING that says why, if this session does not have the lock or its lease is over; '
          'nothing is changed then. The SQLSTATE of the WARNING is SL002 if the lock has been released as done, '
          'otherwise SL001.'),
         ('shedlock_extend_token',
@@ -3870,8 +3873,8 @@ BEGIN
         ('shedlock_keep_history',
          'From now on each run of ours that ends is recorded, in the transaction that ends it, in the table '
          'shedlock_history in the schema of the lock table; with false, not any more. The table is created if there is none, and '
-         'kept. An empty name with outcome on or off says when this function was called. Waits for transactions that '
-         'have written the lock table, and others wait for it. SQLSTATE 55000 if a table of that name cannot be the '
+         'kept. An empty name with outcome on or off says when this was changed. Waits for transactions that have written '
+         'the lock table (portable edition: or locked rows of it), and other calls wait behind it. SQLSTATE 55000 if a table of that name cannot be the '
          'history.'),
         ('shedlock_history',
          'The rows of the history for these names (NULL: for all) that ended since then (NULL: ever), and for each '
@@ -3896,9 +3899,9 @@ BEGIN
          'The instant of a schedule that is due now: the latest one that is not after at + 30 seconds, or at + every / 2 '
          'if that is less. A schedule is an interval or a crontab expression. An interval is whole months, whole days, '
          'or hours and smaller units, all counted from midnight of Monday 1 January 2001 in zone. Months and days '
-         'begin at midnight, only once if the clock shows midnight twice. Hours and smaller units follow the wall '
-         'clock of zone: a time that it shows twice has two ticks, and a time that it skips is due at the instant of '
-         'the change. An expression (''30 2 * * mon-fri'') follows the wall clock, too, if its minute or hour begins '
+         'begin at midnight, only once if the clock shows midnight twice. An interval of less than 24 hours '
+         'follows the wall clock of zone: a time that it shows twice has two ticks, and a time that it skips is due at '
+         'the instant of the change; from 24 hours on there is only the first. An expression (''30 2 * * mon-fri'') follows the wall clock, too, if its minute or hour begins '
          'with *; otherwise each of its times comes once per day.'),
         ('shedlock_ticks',
          'The instants of a schedule after since, up to the one that is due now (see shedlock_tick), in ascending '
@@ -3953,8 +3956,8 @@ BEGIN
          'history, and call shedlock_tick, shedlock_ticks, shedlock_doctor and shedlock_version. Without '
          'shedlock_grant, only superusers and the role that installed shedlock may do any of that.'),
         ('shedlock_revoke',
-         'Takes back what shedlock_grant gives with the same arguments, and what it gives with read_only. A NOTICE '
-         'names the functions that the role may still call.'),
+         'Takes back what shedlock_grant gives with the same arguments, and what it gives with read_only. NOTICEs '
+         'say what the role may still do.'),
         ('shedlock_stats_reset',
          'Forgets what shedlock_stats has counted in this database.'),
         ('shedlock_locks',
@@ -3969,8 +3972,8 @@ BEGIN
          'For shedlock_doctor: the lock table, or why it cannot be one; whether shedlock_stats can be read; and the '
          'table of the history, and why runs are not recorded in it.'),
         ('shedlock_rows',
-         'For shedlock_locks: the lock table''s rows, or at least those of these names, after a check of its shape '
-         '(SQLSTATE 55000).'),
+         'For shedlock_locks: the lock table''s rows, or at least those of these names. The extension checks the shape '
+         'of the table first (SQLSTATE 55000).'),
         ('shedlock_stats_rows',
          'For the view shedlock_stats.')) c (name, comment)
                JOIN pg_catalog.pg_proc p ON p.proname OPERATOR(pg_catalog.=) c.name::name

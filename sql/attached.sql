@@ -248,6 +248,13 @@ SELECT after($x$
     ALTER TABLE shedlock REPLICA IDENTITY FULL;
     CREATE PUBLICATION regress_attached FOR TABLE shedlock$x$);
 SELECT after($x$CREATE PUBLICATION regress_attached FOR TABLE shedlock$x$);
+-- A generated column of the replica identity that is not published: refused if an UPDATE is (PostgreSQL 18 and later).
+BEGIN;
+ALTER TABLE shedlock ADD six int GENERATED ALWAYS AS (6) STORED, REPLICA IDENTITY FULL;
+CREATE PUBLICATION regress_attached FOR TABLE shedlock;
+SELECT (attempt('SELECT shedlock_acquire(''free'', ''1 min'')') LIKE '55000: table % leaves out columns %')
+     = (attempt('EXPLAIN UPDATE shedlock SET name = name WHERE false') LIKE '42P10: %') AS as_for_an_update;
+ROLLBACK;
 RESET client_min_messages;
 -- The functions follow their table when it is moved, Java clients follow its name. So there may be two tables.
 SELECT after($x$ALTER TABLE shedlock SET SCHEMA regress_attached_too$x$);

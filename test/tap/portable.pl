@@ -806,8 +806,8 @@ is(sql('living', q[SELECT shedlock_acquire('old', '1 h'), shedlock_release('old'
 (undef, undef, my $uninserted) = $node->psql('living', q[BEGIN; ALTER TABLE shedlock ADD note text NOT NULL DEFAULT '';
 	ALTER TABLE shedlock ALTER note DROP DEFAULT; SELECT shedlock_acquire('it''s', '1 h')]);
 my $no_row = q[lock "it's" has no row, and shedlock cannot insert one];
-my $hint = quotemeta 'Insert it as the owner of the table: INSERT INTO jobs.shedlock'
-	. q[ (name, lock_until, locked_at, locked_by) VALUES ('it''s', '-infinity', '-infinity', '').];
+my $hint = quotemeta 'Insert it as the owner of the table, with values for its other columns where needed: '
+	. q[INSERT INTO jobs.shedlock (name, lock_until, locked_at, locked_by) VALUES ('it''s', '-infinity', '-infinity', '').];
 like($uninserted,
 	qr/ERROR:  $no_row: null value in column "note" .* violates not-null constraint\nHINT:  $hint/,
 	'an error names the column and says how the row can be inserted');
@@ -874,7 +874,8 @@ is(sql('odd', q[SELECT severity, finding, hint FROM shedlock_doctor() WHERE find
 	'error|table "jobs.shedlock" cannot serve as the lock table: '
 		. 'a publication filters it by columns outside its replica identity, '
 		. 'or leaves out columns of the replica identity|'
-		. 'ALTER PUBLICATION ... SET TABLE without WHERE and without a list of columns.',
+		. 'ALTER PUBLICATION ... SET TABLE without WHERE and without a list of columns. '
+		. 'With generated columns also ALTER TABLE ... REPLICA IDENTITY DEFAULT.',
 	'... and the doctor reports a publication that keeps us from writing');
 sql('odd', 'DROP PUBLICATION filtered');
 # Columns that hold less than ours: ten locks of a session and ten with a token, each acquired and released three times.
