@@ -16,11 +16,11 @@
 //
 // Errors: lock_lost means that the lock is not ours any more. It is thrown if the server refuses an extend or release,
 // and for SQLSTATE SL001 from this header's own statements and commits, which means that nothing was committed.
-// usage_error (shedlock's) is thrown without asking the server; in_doubt, with libpqxx's nested, if the connection
-// broke during a commit, which may have succeeded. Then, if the run had a tick and retry, run the same tick again,
-// without start_within: it is refused if the first run was committed. Save the tick for that, because by then
-// options.every or options.cron may yield a later one. Every other error is libpqxx's, unchanged: pqxx::sql_error
-// (22xxx) for arguments, which the server checks, for example.
+// usage_error (shedlock's) is thrown without asking the server, except for the work of run; in_doubt, with libpqxx's
+// nested, if the connection broke during a commit, which may have succeeded. Then, if the run had a tick and retry, run
+// the same tick again, without start_within: it is refused if the first run was committed. Save the tick for that,
+// because by then options.every or options.cron may yield a later one. Every other error is libpqxx's, unchanged:
+// pqxx::sql_error (22xxx) for arguments, which the server checks, for example.
 #pragma once
 
 #include "types.hpp"

@@ -104,13 +104,13 @@ struct event {
         extend_failing,   // keep-alive could not extend one or several leases, and goes on trying until their deadlines
         extend_recovered, // keep-alive can extend them again
         lost,             // the lease is not ours any more, or it is about to end: the work under it must stop
-        not_released,     // the request was not sent, its reply was lost, or the row stayed locked by another
+        not_released,     // the request was not sent, failed, its reply was lost, or the row stayed locked by another
                           // transaction: the lease ends by itself
         release_unclear,  // as failed, after a lost reply: we do not hold it any more, perhaps because another caller
                           // does
         not_reported,     // a lock that was held was destroyed without release(): recorded as failed
         // Once for all calls that wait for a server which cannot be reached:
-        acquire_failing,   // acquire with a wait goes on trying, less and less often
+        acquire_failing,   // acquire or pause with a wait goes on trying, less and less often
         acquire_recovered, // the server can be reached again
     };
     kind what;
@@ -224,8 +224,9 @@ public:
     void release(outcome = outcome::done, std::string_view detail = {});
 
     // Statements that the application executes in its own transactions, with any driver. (For libpqxx,
-    // <shedlock/pqxx.hpp> has shedlock::guard(lock, tx) and shedlock::commit(lock, tx).) Each is one line of ASCII.
-    // SQLSTATE SL001, from the statement or from the commit, means that the lock was lost and nothing was committed.
+    // <shedlock/pqxx.hpp> has shedlock::guard(lock, tx) and shedlock::commit(lock, tx).) Each is one line, in ASCII if
+    // the name of the schema is. SQLSTATE SL001, from the statement or from the commit, means that the lock was lost
+    // and nothing was committed.
     //
     // From this statement on, the transaction commits only if no other acquisition of these locks has happened since
     // ours.
@@ -303,7 +304,8 @@ public:
     // nothing, which means done, or an outcome. If it throws, the lock is released as failed, with the first line of a
     // std::exception's what() as the detail, and the exception passes through. If the lock was not held until the end
     // of the work, it is also released as failed, and lock_lost is thrown, unless the lock was released as done before.
-    // If it was held, but could not be released, that is an event (not_released).
+    // If it was held, but the server does not answer or the row stays locked, that is an event (not_released); other
+    // errors of the release are thrown.
     template <std::invocable<lock &> Work> [[nodiscard]] bool run(const names &what, const options &how, Work &&work)
     {
         auto acquired = try_acquire(what, how);

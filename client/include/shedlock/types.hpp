@@ -37,8 +37,8 @@ private:
     std::string sqlstate_;
 };
 
-// No server, a connection that broke, a server that accepts no writes (a standby), or a row that another transaction
-// keeps locked (extend and release; SQLSTATE 55P03).
+// No server, a connection that broke, a server that accepts no writes (a standby), or a table or (extend and release) a
+// row that another transaction keeps locked (SQLSTATE 55P03).
 class SHEDLOCK_EXPORT connection_error : public error {
 public:
     using error::error;

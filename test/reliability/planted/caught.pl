@@ -1,5 +1,5 @@
-# Tests that random histories catch the bug in this build. Run by test/reliability/planted/check, which applies the
-# patch. $PLANTED names the kind of histories in which the bug must show. Without $PLANTED this file does nothing.
+# Tests that random histories catch the bug in this build. Run by test/reliability/planted/check, which plants the
+# bug. $PLANTED names the kind of histories in which the bug must show. Without $PLANTED this file does nothing.
 use strict;
 use warnings;
 use Test::More;
