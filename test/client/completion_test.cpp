@@ -24,12 +24,11 @@ protected:
 
     // Keep-alive learns that the lock is not ours any more, and drops it. No stop is requested and no event
     // is reported, neither then nor at the deadline nor after it.
-    void expect_dropped_in_silence(const shedlock::lock &mine, shedlock::clock::time_point deadline)
+    void expect_dropped_in_silence(const shedlock::lock &mine)
     {
         const frozen_clock clock;
         advance_clock(21min);
-        EXPECT_TRUE(server::comes_true([&] { return !mine.held(); }));
-        EXPECT_LT(shedlock::clock::now(), deadline) << "keep-alive has learned of it";
+        EXPECT_TRUE(server::comes_true([&] { return !mine.held(); })) << "keep-alive has learned of it";
         let_pass(1h);
         EXPECT_FALSE(mine.stop_token().stop_requested()) << "the work may go on";
         EXPECT_FALSE(mine.held());
@@ -42,9 +41,8 @@ protected:
 TEST_F(completion_test, keep_alive_drops_a_completed_lock_in_silence)
 {
     auto mine = locks.try_acquire(name, kept);
-    const auto deadline = mine->deadline();
     complete(*mine);
-    expect_dropped_in_silence(*mine, deadline);
+    expect_dropped_in_silence(*mine);
     EXPECT_EQ(server::state(name), "free");
     locks.try_acquire(name, {.at_most = 1min})->release(); // so that the server no longer knows of the completion
     EXPECT_NO_THROW(mine->release());
@@ -55,10 +53,9 @@ TEST_F(completion_test, keep_alive_drops_a_completed_lock_in_silence)
 TEST_F(completion_test, keep_alive_drops_it_in_silence_although_it_was_acquired_again)
 {
     auto mine = locks.try_acquire(name, kept);
-    const auto deadline = mine->deadline();
     complete(*mine);
     const auto next = locks.try_acquire(name, {.at_most = 1min});
-    expect_dropped_in_silence(*mine, deadline);
+    expect_dropped_in_silence(*mine);
     mine.reset();
     EXPECT_EQ(heard.texts(), "");
     EXPECT_EQ(server::token(name), number(next->token())) << "and leaves the next holder alone";
@@ -312,12 +309,11 @@ TEST_F(completion_test, keep_alive_goes_on_when_the_commit_has_failed)
 TEST_F(completion_test, what_keep_alive_sees_during_the_commit_is_no_loss)
 {
     auto mine = locks.try_acquire(name, kept);
-    const auto deadline = mine->deadline();
     (void) mine->complete_statement();
     // To the client this looks like a commit for a tick, followed by an acquisition for a later tick.
     locks.force_release(name);
     const auto next = locks.try_acquire(name, {.at_most = 1min});
-    expect_dropped_in_silence(*mine, deadline);
+    expect_dropped_in_silence(*mine);
     mine.reset();
     EXPECT_EQ(heard.texts(), "");
     EXPECT_EQ(server::token(name), number(next->token()));

@@ -251,23 +251,3 @@ TEST_F(guard_test, commits_nothing_when_the_lock_is_lost)
     }
     EXPECT_EQ(table.rows(), "0");
 }
-
-TEST_F(guard_test, leaves_other_errors_to_libpqxx)
-{
-    auto mine = locks.try_acquire(name, {.at_most = 1min});
-    pqxx::connection connection{server::connection()};
-    {
-        pqxx::work transaction{connection};
-        transaction.exec("SET LOCAL ROLE pg_monitor");
-        EXPECT_THROW(shedlock::guard(*mine, transaction), pqxx::sql_error) << "it may not use locks";
-    }
-    {
-        pqxx::work transaction{connection};
-        transaction.exec("CREATE TEMP TABLE once (one int UNIQUE DEFERRABLE INITIALLY DEFERRED) ON COMMIT DROP");
-        transaction.exec("INSERT INTO once VALUES (1), (1)");
-        EXPECT_THROW(shedlock::commit(*mine, transaction), pqxx::unique_violation);
-    }
-    EXPECT_TRUE(mine->held());
-    mine.reset();
-    EXPECT_EQ(server::last_outcome(name), "failed") << "its work was not committed";
-}

@@ -149,6 +149,7 @@ TEST_F(held_lease_test, is_as_before_when_an_extend_found_it_busy)
     EXPECT_EQ(mine.deadline(), until);
     EXPECT_EQ(mine.next().certain, 1h);
     const std::unique_lock by_keep_alive{mine.extending, std::try_to_lock};
+    ASSERT_TRUE(by_keep_alive);
     EXPECT_THROW(mine.extend(1min, [](const auto &before) { return before(), shedlock::clock::now(); }),
                  shedlock::internal::busy);
     EXPECT_EQ(mine.deadline(), until);

@@ -148,16 +148,6 @@ TEST_F(lock_test, is_not_reported_when_it_was_not_forgotten)
     EXPECT_EQ(heard.count(event::kind::lost), 1);
 }
 
-TEST_F(lock_test, is_released_as_failed_when_its_work_should_have_stopped)
-{
-    {
-        const auto mine = locks.try_acquire(name, {.at_most = 1h});
-        advance_clock(1h); // the server still accepts a release
-        EXPECT_FALSE(mine->held());
-    }
-    EXPECT_EQ(server::last_outcome(name), "failed");
-}
-
 void expect_inert(shedlock::lock &lock)
 {
     EXPECT_FALSE(lock.held());

@@ -647,17 +647,6 @@ TEST_F(pqxx_test, leaves_other_errors_to_libpqxx)
     EXPECT_EQ(server::last_outcome(name), "failed");
 }
 
-TEST_F(pqxx_test, leaves_errors_of_other_statements_to_libpqxx)
-{
-    const auto lost = shedlock::try_acquire(db, name + "2", {.at_most = 1min});
-    server::ask("SELECT shedlock_force_release(" + server::literal(name + "2") + ")");
-    EXPECT_EQ(state_of([&] {
-                  pqxx::work tx{db};
-                  tx.exec(lost->guard_statement());
-              }),
-              "SL001");
-}
-
 TEST_F(pqxx_test, acquires_guards_and_completes_in_the_callers_transaction)
 {
     {

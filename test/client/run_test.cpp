@@ -24,7 +24,7 @@ TEST_F(run_test, releases_although_nobody_catches_the_exception)
     GTEST_FLAG_SET(death_test_style, "threadsafe");  // the work is done by another process of this test
     const auto run_with = [&](const auto &failure) { // in a thread, because GoogleTest would catch the exception
         std::thread{[&] {
-            shedlock::client mine;
+            shedlock::client mine{"", {.timeout = 1min}};
             (void) mine.run(name, {.at_most = 1h}, [&](shedlock::lock &) { throw failure; });
         }}.join();
     };

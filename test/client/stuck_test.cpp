@@ -229,7 +229,7 @@ TEST_F(keeping_outage_test, reports_no_recovery_when_all_locks_are_lost)
 
 class blocked_test : public with_server {
 protected:
-    shedlock::client patient = client(server::connection(), 10min);
+    shedlock::client patient = client(server::connection() + " application_name=patient", 10min);
     shedlock::lock mine = *patient.try_acquire(name, {.at_most = 1h});
 
     // Other callers go on while the work waits for the end of the transaction that has locked the row.
@@ -237,6 +237,10 @@ protected:
     {
         std::optional<row_locks> other{std::in_place, name};
         auto waiting = std::async(std::launch::async, work);
+        EXPECT_TRUE(server::comes_true([] {
+            return server::ask("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'patient'"
+                               " AND query ~ 'shedlock_(extend|release)_token'") == "1";
+        }));
         for (int i = 0; i < 10; ++i)
             EXPECT_TRUE(patient.try_acquire(name + ' ' + std::to_string(i), {.at_most = 1h}));
         EXPECT_EQ(waiting.wait_for(0s), std::future_status::timeout);

@@ -357,8 +357,11 @@ TEST_F(waiting_test, ends_when_its_time_is_over)
 
 TEST_F(waiting_test, gives_its_connection_back)
 {
-    auto held = locks.try_acquire(name, {.at_most = 1min});
-    EXPECT_FALSE(wait_for(name, 100ms).get());
+    auto held = locks.try_acquire(name, {.at_most = 1h});
+    auto waiting = wait_for(name);
+    EXPECT_TRUE(server::comes_true([] { return sleepers() == "1"; }));
+    stop.request_stop();
+    EXPECT_FALSE(waiting.get());
     EXPECT_TRUE(server::comes_true(
         [] { return server::ask("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'waits'") == "1"; }));
 }

@@ -160,16 +160,17 @@ TEST(terminal, ctrl_z_for_too_long_ends_the_command_on_fg)
 // Other programs of the pipeline need the terminal, so the command cannot have it for itself.
 TEST(terminal, ctrl_z_and_ctrl_c_work_in_a_pipeline)
 {
-    std::ofstream{"job"} << "trap 'echo continued' CONT; trap 'echo interrupted; exit 7' INT; echo ready\n"
+    std::ofstream{"job"} << "trap 'echo continued' CONT; trap 'touch interrupted; exit 7' INT; echo ready\n"
                             "while :; do sleep 0.1; done\n";
     process shell{terminal, interactive_shell};
-    shell.type("set -o pipefail; shedlock run " + name() + " --at-most 1h -- bash job | cat\n");
+    shell.type("shedlock run " + name() + " --at-most 1h -- bash job | cat\n");
     ASSERT_TRUE(shell.says("ready"));
     shell.type(ctrl_z);
     ASSERT_TRUE(shell.says("Stopped"));
     shell.type("fg\n");
     ASSERT_TRUE(shell.says("continued"));
     shell.type(ctrl_c);
+    EXPECT_TRUE(comes_true([] { return std::filesystem::exists("interrupted"); }));
     EXPECT_TRUE(comes_true([] { return state() == "free"; }));
     shell.type("exit\n");
     shell.wait();
