@@ -52,18 +52,36 @@ List *finishing_touches()
                       command(AT_SetRelOptions, list_make1(option)));
 }
 
+// Event triggers are not told. If this call is part of a DDL command (CREATE TABLE AS SELECT shedlock_keep_history()),
+// the server would otherwise look for the record of an ALTER TABLE that has not begun, and crash.
+void alter_silently(Oid table, List *commands)
+{
+    EventTriggerInhibitCommandCollection();
+    PG_TRY();
+    {
+        AlterTableInternal(table, commands, false);
+    }
+    PG_FINALLY();
+    {
+        EventTriggerUndoInhibitCommandCollection();
+    }
+    PG_END_TRY();
+}
+
 // Not by CREATE TABLE, which would look up the schema by its name, run event triggers (one that switches on row
 // security, for example) and give the rights of default privileges.
 Oid make_history(const lock_table &locks)
 {
-    const Oid made = heap_create_with_catalog(
-        history_shape::usual_name, get_rel_namespace(locks.shape().table), InvalidOid, InvalidOid, InvalidOid,
-        InvalidOid, locks.owner(), HEAP_TABLE_AM_OID, make_columns(), NIL, RELKIND_RELATION, RELPERSISTENCE_PERMANENT,
-        false, false, ONCOMMIT_NOOP, Datum{0}, /* use_user_acl */ false, false, false, InvalidOid, nullptr);
+    const Oid schema = get_rel_namespace(locks.shape().table);
+    LockDatabaseObject(NamespaceRelationId, schema, 0, AccessShareLock); // a DROP SCHEMA would overlook the new table
+    const Oid made = heap_create_with_catalog(history_shape::usual_name, schema, InvalidOid, InvalidOid, InvalidOid,
+                                              InvalidOid, locks.owner(), HEAP_TABLE_AM_OID, make_columns(), NIL,
+                                              RELKIND_RELATION, RELPERSISTENCE_PERMANENT, false, false, ONCOMMIT_NOOP,
+                                              Datum{0}, /* use_user_acl */ false, false, false, InvalidOid, nullptr);
     CommandCounterIncrement();
     NewRelationCreateToastTable(made, Datum{0});
     CommandCounterIncrement();
-    AlterTableInternal(made, finishing_touches(), false);
+    alter_silently(made, finishing_touches());
     CommandCounterIncrement();
     return made;
 }

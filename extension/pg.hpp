@@ -46,6 +46,7 @@ extern "C" {
 #include "catalog/pg_type.h"
 #include "catalog/toasting.h"
 #include "commands/defrem.h"
+#include "commands/event_trigger.h"
 #include "commands/extension.h"
 #include "commands/tablecmds.h"
 #include "commands/trigger.h"
