@@ -84,10 +84,10 @@ BEGIN
     existing := to_regclass(home || '.shedlock');
     -- The owner of the table can change the locks at will, and can attach code to it that the functions would run.
     table_owner := (SELECT relowner FROM pg_class WHERE oid = existing);
-    IF table_owner <> current_user::regrole THEN
+    IF table_owner <> quote_ident(current_user)::regrole THEN
         RAISE insufficient_privilege
             USING MESSAGE = format('cannot adopt table %s: it belongs to role %s, not to %s',
-                                   existing, table_owner, current_user::regrole),
+                                   existing, table_owner, quote_ident(current_user)::regrole),
                   HINT = format('SET ROLE %s, or use another schema.', table_owner);
     END IF;
     -- CREATE OR REPLACE would leave a function with its owner, who could then change it.
@@ -101,11 +101,11 @@ BEGIN
         SELECT 'type ' || t.oid::regtype, t.typowner FROM pg_type t
          WHERE t.typnamespace = home::regnamespace
            AND (t.typname = 'shedlock' OR starts_with(t.typname, 'shedlock_'))) o
-     WHERE o.owner <> current_user::regrole ORDER BY o.what LIMIT 1;
+     WHERE o.owner <> quote_ident(current_user)::regrole ORDER BY o.what LIMIT 1;
     IF found.what IS NOT NULL THEN
         RAISE insufficient_privilege
             USING MESSAGE = format('cannot install shedlock in schema %s: %s belongs to role %s, not to %s',
-                                   home, found.what, found.owner, current_user::regrole),
+                                   home, found.what, found.owner, quote_ident(current_user)::regrole),
                   HINT = format(
                       'SET ROLE %s if that role installed shedlock; otherwise drop it, or use another schema.',
                       found.owner);
@@ -204,14 +204,33 @@ $do$;
 
 -- no_history: whether there is nothing for shedlock__record to do. history_fault: why the table `history` cannot be the
 -- history; NULL if it can, or if there is none. As in extension/history_shape.cpp, except that an INSERT takes care of
--- additional columns and of other kinds of indexes, and is concerned by others' triggers and by forced row security.
+-- additional columns and of other kinds of indexes, and is concerned by others' code and by forced row security.
+-- foreign_code: what a default, a constraint or an index of the table t uses, although its owner does not own it.
 DO $do$
+DECLARE
+    foreign_code CONSTANT text := $text$SELECT pg_describe_object(d.refclassid, d.refobjid, 0), f.owner::regrole
+              FROM pg_depend d
+                   JOIN (SELECT tableoid, oid, proowner FROM pg_proc
+                         UNION ALL
+                         SELECT tableoid, oid, oprowner FROM pg_operator
+                         UNION ALL
+                         SELECT tableoid, oid, typowner FROM pg_type) f (class, object, owner)
+                     ON (f.class, f.object) = (d.refclassid, d.refobjid)
+             WHERE f.owner <> @table@.relowner
+               AND (d.classid = 'pg_attrdef'::regclass
+                        AND d.objid IN (SELECT oid FROM pg_attrdef WHERE adrelid = @table@.oid)
+                    OR d.classid = 'pg_constraint'::regclass
+                        AND d.objid IN (SELECT oid FROM pg_constraint WHERE conrelid = @table@.oid)
+                    OR d.classid = 'pg_class'::regclass
+                        AND d.objid IN (SELECT indexrelid FROM pg_index WHERE indrelid = @table@.oid))$text$;
 BEGIN
+    PERFORM pg_catalog.set_config('shedlock_portable.foreign_code', pg_catalog.replace(foreign_code, '@table@', 't'), true);
     PERFORM pg_catalog.set_config('shedlock_portable.no_history',
         $text$to_regclass('@extschema@.shedlock_history') IS NULL$text$, true);
-    PERFORM pg_catalog.set_config('shedlock_portable.history_fault', $text$(
+    PERFORM pg_catalog.set_config('shedlock_portable.history_fault', pg_catalog.replace($text$(
         SELECT f.what FROM pg_class r, LATERAL (
-            SELECT 1, 'it does not belong to the owner of the lock table' WHERE r.relowner <> current_user::regrole
+            SELECT 1, 'it does not belong to the owner of the lock table'
+                WHERE r.relowner <> quote_ident(current_user)::regrole
             UNION ALL SELECT 2, 'it is not an ordinary table' WHERE r.relkind <> 'r' OR r.relpersistence <> 'p'
             UNION ALL SELECT 3, 'it is a partition or a typed table, or takes part in inheritance'
                 WHERE r.relispartition OR r.relhassubclass OR r.reloftype <> 0
@@ -226,6 +245,14 @@ BEGIN
                 WHERE r.relrowsecurity AND r.relforcerowsecurity
             UNION ALL SELECT 7, format('index "%s" is unique, or not a plain btree', i.relname)
                 FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid WHERE x.indrelid = r.oid AND x.indisunique
+            UNION ALL SELECT 8, format('column "%s" is of type %s, which is a domain or not built in', a.attname,
+                                       format_type(a.atttypid, NULL))
+                FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid
+               WHERE a.attrelid = r.oid AND a.attnum > 0 AND NOT a.attisdropped
+                 AND (y.typnamespace <> 'pg_catalog'::regnamespace OR y.typtype = 'd')
+            UNION ALL SELECT 9,
+                    format('it uses %s of role %s, which would run as the functions'' owner', c.what, c.owner)
+                FROM (@foreign_code@) c (what, owner)
             UNION ALL SELECT 10 + w.no, format('it has no column "%s" of type %s', w.name, w.type)
                 FROM (VALUES (1, 'name', 'text'::regtype), (2, 'token', 'bigint'), (3, 'tick', 'timestamptz'),
                              (4, 'holder', 'text'), (5, 'acquired_at', 'timestamptz'), (6, 'ended_at', 'timestamptz'),
@@ -233,13 +260,15 @@ BEGIN
                WHERE NOT EXISTS (SELECT FROM pg_attribute a
                                   WHERE (a.attrelid, a.attname, a.atttypid, a.atttypmod) = (r.oid, w.name, w.type, -1)
                                     AND NOT a.attisdropped)) f (no, what)
-         WHERE r.oid = history ORDER BY f.no LIMIT 1)$text$, true);
+         WHERE r.oid = history ORDER BY f.no LIMIT 1)$text$,
+        '@foreign_code@', pg_catalog.replace(foreign_code, '@table@', 'r')), true);
 END
 $do$;
 
 -- take acquires a lock that is free beyond doubt, in a row that we have locked, with columns that hold every
--- microsecond and every character: is_exact is true. It is false if they do not, and then this must be undone. It is
--- NULL if nothing was written, and then shedlock__try must decide.
+-- microsecond and every character: is_exact is true. It is false if they do not, or if the UPDATE had to wait for DDL, so
+-- that the clock has to be read again; then this must be undone. It is NULL if nothing was written, and then
+-- shedlock__try must decide.
 --
 -- The usual acquire: one name, no tick, no at_least, and the last run was done. It decides only what is beyond doubt.
 -- shedlock__acquire decides the rest and reports what is wrong. It also handles rows that are missing, and months,
@@ -259,7 +288,7 @@ DECLARE
        AND (s.lock_at_least_until > timestamp '-infinity') IS NOT TRUE -- an abandoned run has to be recorded
        AND @is_usual@
     RETURNING s.lock_until = now + at_most AND s.locked_at = now AND s.lock_at_least_until = @kept_until@
-      INTO is_exact;$text$;
+        AND clock_timestamp() AT TIME ZONE interval '0' < now + LEAST(at_most, interval '1 s') INTO is_exact;$text$;
     usual CONSTANT text := $text$IF name COLLATE "default" <> '' AND at_most >= interval '1 ms'
        AND interval_send(at_most) LIKE decode('005f5f5f5f5f5f5f00005f5f00000000', 'hex')
        AND interval_send(at_least) = interval_send('0') AND interval_send(wait) = interval_send('0')
@@ -1063,6 +1092,16 @@ BEGIN
 END
 $$;
 
+-- Waits for DDL, so that no UPDATE of this transaction will. SELECT FOR UPDATE does not wait for as much (SHARE locks, for
+-- example), so a clock that is read after it may be long past when the row is written. Rejected: LOCK TABLE, which
+-- YugabyteDB does not have.
+CREATE OR REPLACE FUNCTION shedlock__wait_for_ddl() RETURNS void
+    LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE @extschema@.shedlock SET lock_until = lock_until WHERE false;
+END
+$$;
+
 -- Marks these rows, so that the next UPDATE changes lock_at_least_until and passes shedlock_protect_row (see there).
 CREATE OR REPLACE FUNCTION shedlock__mark(names text[]) RETURNS void
     LANGUAGE plpgsql AS $$
@@ -1107,12 +1146,15 @@ DECLARE
     is_plain boolean;
     fault text;
 BEGIN
-    SELECT c.relowner = current_user::regrole AND c.relkind = 'r' AND c.relpersistence = 'p' AND NOT c.relhastriggers
+    SELECT c.relowner = quote_ident(current_user)::regrole AND c.relkind = 'r' AND c.relpersistence = 'p' AND NOT c.relhastriggers
            AND NOT c.relhasrules AND c.relchecks = 0 AND NOT c.relhassubclass AND NOT c.relispartition
-           AND NOT c.relforcerowsecurity
+           AND NOT c.relforcerowsecurity AND c.reloftype = 0 AND c.relnatts = 8 -- no other columns
+           AND NOT EXISTS (SELECT FROM pg_inherits WHERE inhrelid = c.oid)
            AND (c.relacl IS NULL OR NOT EXISTS (SELECT FROM aclexplode(c.relacl) a
                                                  WHERE a.privilege_type = 'TRIGGER' AND a.grantee <> c.relowner))
-           AND NOT EXISTS (SELECT FROM pg_index x WHERE x.indrelid = c.oid AND x.indisunique)
+           AND NOT EXISTS (SELECT FROM pg_index x
+                            WHERE x.indrelid = c.oid
+                              AND (x.indisunique OR x.indexprs IS NOT NULL OR x.indpred IS NOT NULL))
            AND (SELECT count(*) FROM pg_attribute a
                  WHERE a.attrelid = c.oid AND a.atttypmod = -1
                    AND (a.attname, a.atttypid)
@@ -1183,7 +1225,11 @@ BEGIN
     abandoned := ARRAY(SELECT l.name FROM unnest(seized) l
                         WHERE @extschema@.shedlock__is_under_way(l));
     IF abandoned <> '{}' AND @extschema@.shedlock__keeps_history() THEN
-        LOCK TABLE @extschema@.shedlock_history IN ROW EXCLUSIVE MODE NOWAIT;
+        BEGIN
+            LOCK TABLE @extschema@.shedlock_history IN ROW EXCLUSIVE MODE NOWAIT;
+        EXCEPTION WHEN undefined_table THEN -- just now
+            RETURN;
+        END;
         PERFORM @extschema@.shedlock__record(abandoned, 'ran out'::text, now, NULL::text);
     END IF;
 END
@@ -1285,19 +1331,20 @@ BEGIN
                   WHERE NOT EXISTS (SELECT FROM @extschema@.shedlock s WHERE s.name = u.n)
                   ORDER BY u.n COLLATE "C" OFFSET 0) m; -- the first one is reported, whatever the plan is
     END IF;
-    -- Look first, so that a refused caller has not locked or written anything.
-    now := clock_timestamp() AT TIME ZONE 'UTC';
-    for_good := COALESCE(now > start_by, false);
+    -- Look first, so that a refused caller has not locked or written anything. The look may wait for DDL.
+    for_good := false;
     FOR seen IN SELECT @columns@
                   FROM @extschema@.shedlock s WHERE s.name = ANY (names) LOOP
-        for_good := for_good OR @extschema@.shedlock__is_not_due(seen, asked_tick, retry);
+        now := clock_timestamp() AT TIME ZONE 'UTC';
+        for_good := COALESCE(now > start_by, false) OR @extschema@.shedlock__is_not_due(seen, asked_tick, retry);
         is_held := is_held OR @extschema@.shedlock__lasts_until(seen, now) > now;
         EXIT WHEN for_good OR is_held AND cardinality(names) = 1;
     END LOOP;
-    IF FOUND AND is_held OR for_good THEN
-        IF NOT FOUND THEN
-            PERFORM @extschema@.shedlock__require_storable(names[1]);
-        END IF;
+    IF NOT FOUND AND clock_timestamp() AT TIME ZONE 'UTC' > start_by THEN
+        PERFORM @extschema@.shedlock__require_storable(names[1]);
+        for_good := true;
+    END IF;
+    IF is_held OR for_good THEN
         RETURN;
     END IF;
 
@@ -1329,6 +1376,7 @@ BEGIN
             END IF;
 
             -- Read the clock now that we have locked all rows.
+            PERFORM @extschema@.shedlock__wait_for_ddl();
             now := clock_timestamp() AT TIME ZONE 'UTC';
             for_good := COALESCE(now > start_by, false);
             FOREACH seen IN ARRAY seized LOOP
@@ -1634,6 +1682,9 @@ DECLARE
     code text;
 BEGIN
     BEGIN -- so that somebody else's row is not kept locked; SL0NO never leaves this block
+        IF at_most IS NOT NULL THEN
+            PERFORM @extschema@.shedlock__wait_for_ddl();
+        END IF;
         IF nowait THEN
             SELECT array_agg(l.r) INTO seized
               FROM (SELECT (@columns@)::@extschema@.shedlock__row AS r
@@ -2275,6 +2326,9 @@ BEGIN
              WHERE s.name = shedlock__forget.name;
         END IF;
         DELETE FROM @extschema@.shedlock s WHERE s.name = shedlock__forget.name;
+        IF NOT FOUND THEN -- the clock has stepped back since, so shedlock_protect_row keeps it
+            RAISE SQLSTATE 'SL0NO';
+        END IF;
     EXCEPTION WHEN SQLSTATE 'SL0NO' OR serialization_failure -- it has changed since this transaction's snapshot
          OR lock_not_available THEN -- as to the history
         RETURN false;
@@ -2429,7 +2483,7 @@ BEGIN
         SELECT 1, 'it is not an ordinary table', 'Rename or drop it, and run shedlock.sql again.' WHERE t.relkind <> 'r'
         UNION ALL SELECT 2, 'its owner does not own the functions, which would run whatever the owner attaches to it',
                 'Run shedlock.sql again as the table''s owner.'
-            WHERE t.relowner <> current_user::regrole
+            WHERE t.relowner <> quote_ident(current_user)::regrole
         UNION ALL SELECT 3, 'it is a partition or a typed table, or takes part in inheritance',
                 'Detach it: a lock''s row must be in exactly one table, with columns of its own. If its child tables have been dropped, ANALYZE it: until then the catalog says that it has some.'
             WHERE t.relispartition OR t.relhassubclass OR t.reloftype <> 0
@@ -2470,20 +2524,9 @@ BEGIN
                 format('ALTER TABLE %s VALIDATE CONSTRAINT %I.', id::regclass, conname)
             FROM pg_constraint WHERE conrelid = id AND contype = 'c' AND NOT convalidated
         UNION ALL SELECT 8,
-                format('a constraint, a default or a generated column uses %s of role %s, which would run as the functions'' owner',
-                       pg_describe_object(d.refclassid, d.refobjid, 0), f.owner::regrole),
+                format('it uses %s of role %s, which would run as the functions'' owner', c.what, c.owner),
                 'Drop it, or let the owner of the table own what it uses.'
-            FROM pg_depend d
-                 JOIN (SELECT tableoid, oid, proowner FROM pg_proc
-                       UNION ALL
-                       SELECT tableoid, oid, oprowner FROM pg_operator
-                       UNION ALL
-                       SELECT tableoid, oid, typowner FROM pg_type) f (class, object, owner)
-                   ON (f.class, f.object) = (d.refclassid, d.refobjid)
-            WHERE f.owner <> t.relowner
-              AND (d.classid = 'pg_attrdef'::regclass AND d.objid IN (SELECT oid FROM pg_attrdef WHERE adrelid = id)
-                   OR d.classid = 'pg_constraint'::regclass
-                      AND d.objid IN (SELECT oid FROM pg_constraint WHERE conrelid = id))
+            FROM (@foreign_code@) c (what, owner)
         UNION ALL SELECT 10 + w.no, format('it has no column "%s"', w.attname),
                 'Its columns are name, lock_until, locked_at, locked_by, lock_at_least_until, last_tick, last_done_tick, last_done_at and run_tick; see docs/operations.md.'
             FROM wanted w WHERE NOT EXISTS (SELECT FROM columns c WHERE c.attname = w.attname)
@@ -3205,10 +3248,10 @@ BEGIN
                        FROM @extschema@.shedlock_history h WHERE since IS NULL OR h.ended_at >= since;
         RETURN;
     END IF;
-    RETURN QUERY SELECT w.* FROM (SELECT DISTINCT u.n FROM unnest(names) u (n)) n, LATERAL (
+    RETURN QUERY SELECT w.* FROM (SELECT DISTINCT u.n COLLATE "C" AS n FROM unnest(names) u (n)) n, LATERAL (
             SELECT h.name, h.token, h.tick, h.holder, h.acquired_at, h.ended_at, h.outcome, h.detail
               FROM @extschema@.shedlock_history h
-             WHERE h.name = n.n COLLATE "C" AND h.ended_at >= COALESCE(since, '-infinity')
+             WHERE h.name = n.n AND h.ended_at >= COALESCE(since, '-infinity')
              ORDER BY h.ended_at DESC LIMIT latest) w;
 END
 $$;
@@ -3706,7 +3749,7 @@ DECLARE
                                     OR c.oid = (SELECT d.refobjid FROM pg_class l JOIN pg_rewrite r ON r.ev_class = l.oid JOIN pg_depend d ON d.objid = r.oid
                                                  WHERE (l.relnamespace, l.relowner, l.relname) = (%1$s, %2$s, 'shedlock_link')
                                                    AND (d.classid, d.refclassid) = (r.tableoid, l.tableoid) AND d.refobjid <> l.oid)) u) o
-         ORDER BY o.tableoid, o.object COLLATE "C", o.privilege COLLATE "C" $rights$, home::oid, current_user::regrole::oid, ours);
+         ORDER BY o.tableoid, o.object COLLATE "C", o.privilege COLLATE "C" $rights$, home::oid, quote_ident(current_user)::regrole::oid, ours);
     one_right CONSTANT text := format('SELECT r.is_granted FROM (%s) r WHERE (r.tableoid, r.oid, r.privilege) = ($2, $3, $4)', rights);
     wanted record;
     is_granted boolean;
@@ -4063,7 +4106,7 @@ BEGIN
         definition := pg_get_functiondef(routine);
         FOREACH known IN ARRAY ARRAY['usual_acquire', 'usual_acquire_token', 'usual_extend', 'usual_release',
                                      'usual_release_token', 'take', 'default_holder', 'columns', 'no_history',
-                                     'history_fault'] LOOP
+                                     'history_fault', 'foreign_code'] LOOP
             definition := replace(definition, '@' || known || '@', current_setting('shedlock_portable.' || known));
         END LOOP;
         definition := replace(replace(replace(replace(definition, '@here@', here), '@run_here@', run_here),
@@ -4089,7 +4132,7 @@ BEGIN
                  WHERE c.relnamespace = home::regnamespace AND c.relkind IN ('r', 'v')
                    AND starts_with(c.relname, 'shedlock')) o,
                aclexplode(o.acl) a
-         WHERE a.grantee <> o.owner AND o.owner = current_user::regrole
+         WHERE a.grantee <> o.owner AND o.owner = quote_ident(current_user)::regrole
            AND concat(o.tableoid, '.', o.oid)
                <> ALL (string_to_array(current_setting('shedlock_portable.existing'), ' '))
          GROUP BY 1, 2

@@ -20,10 +20,10 @@ BEGIN
         RAISE undefined_table
             USING MESSAGE = format('the portable edition of shedlock is not installed in schema %s', home),
                   HINT = 'Set search_path to the schema in which it is.';
-    ELSIF installer <> current_user::regrole THEN
+    ELSIF installer <> quote_ident(current_user)::regrole THEN
         RAISE insufficient_privilege
             USING MESSAGE = format('the portable edition of shedlock in schema %s belongs to role %s, not to %s',
-                                   home, installer, current_user::regrole),
+                                   home, installer, quote_ident(current_user)::regrole),
                   HINT = format('SET ROLE %s.', installer);
     ELSIF EXISTS (SELECT FROM pg_trigger
                    WHERE tgrelid = to_regclass(home || '.shedlock') AND tgname = 'shedlock_protect') THEN

@@ -51,6 +51,7 @@ CALL all_calls();
 ALTER TABLE shedlock ALTER name TYPE varchar(64) COLLATE "default", ALTER locked_by TYPE varchar(255) COLLATE caseless;
 SELECT shedlock_keep_history();
 CALL all_calls();
+SELECT DISTINCT h.name FROM jobs, shedlock_history(jobs.jobs) h WHERE n = 1;
 DROP TABLE shedlock_history;
 SELECT count(*) FROM shedlock;
 

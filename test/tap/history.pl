@@ -17,10 +17,10 @@ my $runs = q[SELECT string_agg(name || ' ' || outcome, ', ' ORDER BY ended_at, n
 my $run = q[DO $$ BEGIN PERFORM shedlock_acquire('%s', '1 min'); PERFORM shedlock_release('%s'); END $$];
 sub ran { return sprintf $run, $_[0], $_[0]; }
 
-sql('postgres', 'CREATE ROLE team LOGIN; CREATE ROLE reader; CREATE ROLE admin');
+sql('postgres', 'CREATE ROLE "The.Team" LOGIN; CREATE ROLE reader; CREATE ROLE admin');
 for my $edition (qw(extension portable))
 {
-	sql('postgres', "CREATE DATABASE $edition OWNER team");
+	sql('postgres', qq[CREATE DATABASE $edition OWNER "The.Team"]);
 	# Row security that somebody's event trigger switches on for every new table, as Supabase does.
 	sql($edition, q[CREATE FUNCTION secure() RETURNS event_trigger LANGUAGE plpgsql AS $$
 		DECLARE made record;
@@ -30,15 +30,16 @@ for my $edition (qw(extension portable))
 			END LOOP;
 		END $$;
 		CREATE EVENT TRIGGER secure ON ddl_command_end EXECUTE FUNCTION secure();
-		CREATE SCHEMA jobs AUTHORIZATION team; GRANT USAGE ON SCHEMA jobs TO PUBLIC;
+		CREATE SCHEMA jobs AUTHORIZATION "The.Team"; GRANT USAGE ON SCHEMA jobs TO PUBLIC;
 		ALTER DATABASE ] . $edition . q[ SET search_path = jobs]);
 	my $install = $edition eq 'extension' ? 'CREATE EXTENSION shedlock SCHEMA jobs;' : '\i portable/shedlock.sql';
-	sql($edition, "SET ROLE team;\n$install" . q[
+	sql($edition, qq[SET ROLE "The.Team";\n$install] . q[
 		SELECT shedlock_grant('reader', read_only => true), shedlock_grant('admin', admin => true)]);
-	# An administrator may keep a history, although the table will belong to another role.
-	sql($edition, 'SET ROLE admin; SELECT shedlock_keep_history();' . ran('before'));
+	# An administrator may keep a history, although the table will belong to another role; also within a DDL command,
+	# which is reported to event triggers.
+	sql($edition, 'SET ROLE admin; CREATE TEMP TABLE t AS SELECT shedlock_keep_history() IS NULL;' . ran('before'));
 	is(sql($edition, "SET ROLE reader; $runs"), 'before done', "$edition: row security hides no row from a reader");
-	is(sql($edition, "SELECT relowner::regrole FROM pg_class WHERE oid = 'shedlock_history'::regclass"), 'team',
+	is(sql($edition, "SELECT relowner::regrole FROM pg_class WHERE oid = 'shedlock_history'::regclass"), '"The.Team"',
 		'... and the table belongs to the owner of the locks');
 
 	# Dump and restore, while it is kept and while it is not.
@@ -57,7 +58,7 @@ for my $edition (qw(extension portable))
 }
 
 # The extension takes over from the portable edition.
-sql('portable', 'SET ROLE team; CREATE EXTENSION shedlock SCHEMA jobs');
+sql('portable', 'SET ROLE "The.Team"; CREATE EXTENSION shedlock SCHEMA jobs');
 is(sql('portable', ran('taken over') . "; $runs"), 'before done, taken over done',
 	'the extension takes the history over');
 # The functions in another schema; then both tables.

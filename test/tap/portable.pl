@@ -197,6 +197,23 @@ while (keys %waits < 2 && $acquiring->pumpable)
 $client->query_safe('COMMIT');
 ok($acquiring->finish, 'an acquire waits for a table that takes no rows for a while');
 is($answer, "t\n", '... and is not refused, because the lock is free');
+# Nor does a lease count from before such a wait.
+my $extended = sql('shop', q[SELECT shedlock_acquire_token('extended', '1 h')]);
+sql('shop', q[SELECT shedlock_acquire(n, '1 min'), shedlock_release(n) FROM unnest('{one,due,several,others}'::text[]) n]);
+$client->query_safe('BEGIN; LOCK TABLE shedlock IN SHARE MODE');
+my @waiting = map { IPC::Run::start([ 'psql', '-XqAt', '-d', $node->connstr('shop'), '-c', "SELECT $_" ], '>', \my $out) }
+	q[shedlock_acquire('one', '1 h')], q[shedlock_acquire('due', '1 h', tick => now())],
+	q[shedlock_acquire('{several,others}'::text[], '1 h')],
+	"shedlock_extend_token('extended', $extended, '1 h', at_least => '1 s')";
+$node->poll_query_until('shop', q[SELECT count(*) = 4 FROM pg_locks WHERE relation = 'shedlock'::regclass AND NOT granted
+	AND clock_timestamp() > waitstart + interval '1.5 s']) or die;
+my $end = sql('shop', q[SELECT clock_timestamp() AT TIME ZONE 'UTC']);
+$client->query_safe('COMMIT');
+$_->finish for @waiting;
+is(sql('shop', qq[SELECT string_agg(name, ' ' ORDER BY name) FROM shedlock
+	WHERE name = ANY ('{due,extended,one,others,several}')
+	AND lock_until > timestamp '$end' + interval '1 h' - interval '1 s']), 'due extended one others several',
+	'I9: a lease begins after a wait for DDL');
 # A prepared transaction blocks the name as long as it exists.
 $client->query_safe(q[BEGIN; SELECT shedlock_acquire('prepared', '1 h'); PREPARE TRANSACTION 'undecided']);
 is(sql('shop', q[SELECT shedlock_acquire('prepared', '1 h')]), 'f',
@@ -729,7 +746,7 @@ sql('living', q[SELECT shedlock_acquire('old', '1 h'), shedlock_release('old'); 
 	ALTER FUNCTION jobs.is_good(text) OWNER TO others; REVOKE CREATE ON SCHEMA jobs FROM others]);
 my $new_fails = qr/^t\n55000$/;
 my $attached = 'it has triggers or foreign keys';
-my $not_of_owner = 'a constraint, a default or a generated column uses'
+my $not_of_owner = 'it uses'
 	. ' function jobs.is_good(text) of role others, which would run';
 for ([ 'SELECT', qr/^t\nt$/ ],
 	[ 'CREATE TRIGGER t AFTER INSERT OR UPDATE ON shedlock FOR EACH ROW EXECUTE FUNCTION audit()', qr/^t\nt$/ ],
