@@ -138,6 +138,7 @@ bool client::pause(const std::string &name, const std::optional<std::string> &re
                 core.change("shedlock_pause($1::pg_catalog.text, $2::pg_catalog.text, '0'::pg_catalog.interval)",
                             arguments, what.to_text() + " was paused");
             core.away.end(what);
+            pauses.reset();
             if (is_paused || clock::now() >= until)
                 return is_paused;
             caller.wait(until);

@@ -42,7 +42,8 @@ void prepare_for_exit() noexcept
     if (is_skipped || has_begun)
         return;
     prepare_tls();
-    if (process.exchange(::getpid()) != ::getpid())
+    // After a fork. The first call must not forget a user that another thread has begun.
+    if (const auto before = process.exchange(::getpid()); before != 0 && before != ::getpid())
         users = 0;
     [[maybe_unused]] static const int registered = std::atexit(await_end_of_tls_use);
 }

@@ -165,7 +165,7 @@ std::vector<keeper::extending> keeper::due_now(clock::time_point &next)
         else if (!mine.try_lock()) // the application is extending it, and will call look_again()
             next = std::min(next, now + 100ms);
         else
-            due.push_back({one, std::move(mine), plan.at_most});
+            due.push_back({one, std::move(mine), one->what->next().at_most}); // an extend may have changed it since
     }
     return due;
 }

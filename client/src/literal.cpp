@@ -1,7 +1,5 @@
 #include "literal.hpp"
 
-#include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 
 namespace shedlock::internal {

@@ -184,7 +184,8 @@ pg_conn *open(const std::string &how, std::chrono::milliseconds patience, bool t
         raise(opened.get(), "28P01", is_quotable);
     // If this has passed, a host did not answer, and would not answer again. libpq waits for at least two seconds.
     const std::chrono::seconds given_timeout{std::atoi(given(all, "connect_timeout").c_str())};
-    const auto until = later(began, given_timeout.count() > 0 ? std::max(given_timeout, std::chrono::seconds{2}) : each);
+    const auto until =
+        later(began, given_timeout.count() > 0 ? std::max(given_timeout, std::chrono::seconds{2}) : each);
     raise(opened.get(), ask_for_sqlstate(names.data(), values.data(), until), is_quotable);
 }
 

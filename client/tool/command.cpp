@@ -201,8 +201,11 @@ void command::reap(bool stopping)
             killed_on_terminal_ = WTERMSIG(*status);
         if (is_ours && status && !WIFSTOPPED(*status))
             note_end(WIFSIGNALED(*status) ? 128 + WTERMSIG(*status) : WEXITSTATUS(*status), failure_of(*status));
-        else if (is_ours && status && WSTOPSIG(*status) != SIGSTOP) // the sender of a SIGSTOP will also continue it
-            stop_with_it(0);
+        else if (is_ours && status && WSTOPSIG(*status) != SIGSTOP) { // the sender of a SIGSTOP will also continue it
+            const bool needs_terminal = WSTOPSIG(*status) == SIGTTIN || WSTOPSIG(*status) == SIGTTOU;
+            if (!stop_with_it(0) && needs_terminal)
+                refuse_terminal();
+        }
         next = {};
     }
 }
@@ -219,16 +222,24 @@ void command::note_end(int exit_status, std::string failure) noexcept
 // Ctrl-Z reaches the command's group or ours, depending on which has the terminal; a command that reads the terminal in
 // the background is stopped, too. The shell waits for our group, which may be that of a script, and a lease must not be
 // extended for ever while the command does nothing. So all stop and continue together.
-void command::stop_with_it(pid_t whom) noexcept
+bool command::stop_with_it(pid_t whom) noexcept
 {
     ::kill(-pid_, SIGSTOP);
     if (has_terminal_)
         ::tcsetpgrp(STDIN_FILENO, ::getpgrp());
-    events_.stop(whom);
+    const bool was_stopped = events_.stop(whom);
     has_terminal_ = we_have_terminal(); // fg or bg
     if (has_terminal_)
         ::tcsetpgrp(STDIN_FILENO, pid_);
     ::kill(-pid_, SIGCONT);
+    return was_stopped;
+}
+
+// Where no shell can give it the terminal that it needs, it would be stopped and continued for ever. The kernel sends
+// SIGHUP to what is stopped without a shell.
+void command::refuse_terminal() noexcept
+{
+    signal_group(std::exchange(is_hung_up_, true) ? SIGKILL : SIGHUP);
 }
 
 } // namespace shedlock::tool

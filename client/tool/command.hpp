@@ -36,7 +36,8 @@ private:
     void signal_group(int number) const noexcept;
     void reap(bool stopping);
     void note_end(int exit_status, std::string failure) noexcept;
-    void stop_with_it(pid_t whom) noexcept;
+    bool stop_with_it(pid_t whom) noexcept;
+    void refuse_terminal() noexcept;
 
     events &events_;
     bool has_terminal_;
@@ -44,6 +45,7 @@ private:
     int exit_status_ = 0;
     int passed_on_ = 0; // the last signal
     int killed_on_terminal_ = 0;
+    bool is_hung_up_ = false;
     std::string failure_;
 };
 

@@ -107,14 +107,22 @@ void events::call() const noexcept
     [[maybe_unused]] const auto written = ::write(calls_, &one, sizeof one);
 }
 
-void events::stop(pid_t whom) const noexcept
+// Whoever is stopped goes on after a SIGCONT, which stays pending while it is blocked. SIGTSTP removes earlier ones.
+bool events::stop(pid_t whom) const noexcept
 {
-    sigset_t one;
-    ::sigemptyset(&one);
-    ::sigaddset(&one, SIGTSTP);
+    sigset_t stops, continues;
+    ::sigemptyset(&stops);
+    ::sigaddset(&stops, SIGTSTP);
+    ::sigemptyset(&continues);
+    ::sigaddset(&continues, SIGCONT);
+    ::pthread_sigmask(SIG_BLOCK, &continues, nullptr);
     ::kill(whom, SIGTSTP);
-    ::pthread_sigmask(SIG_UNBLOCK, &one, nullptr);
-    ::pthread_sigmask(SIG_BLOCK, &one, nullptr);
+    ::pthread_sigmask(SIG_UNBLOCK, &stops, nullptr);
+    ::pthread_sigmask(SIG_BLOCK, &stops, nullptr);
+    const timespec at_once{};
+    const bool was_stopped = ::sigtimedwait(&continues, nullptr, &at_once) == SIGCONT;
+    ::pthread_sigmask(SIG_UNBLOCK, &continues, nullptr);
+    return was_stopped;
 }
 
 int events::end_by(int number, pid_t whom) noexcept

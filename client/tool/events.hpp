@@ -24,9 +24,9 @@ public:
     int wait(std::optional<clock::time_point> until = std::nullopt);
     void call() const noexcept; // from any thread
 
-    // Stops this process, or with 0 its process group, by SIGTSTP, and returns when it is continued. Returns at once if
-    // the signal is ignored, or if no shell would continue us, as in an orphaned process group (ssh -t).
-    void stop(pid_t whom) const noexcept;
+    // Stops this process, or with 0 its process group, by SIGTSTP, and returns when it is continued. Returns false at
+    // once if the signal is ignored, or if no shell would continue us, as in an orphaned process group (ssh -t).
+    bool stop(pid_t whom) const noexcept;
 
     // The destructor is to end this process, or with 0 its process group, by this signal if it is SIGINT or SIGQUIT:
     // after Ctrl-C a shell goes on with its script unless the signal has killed the program. Returns 128 + number, the

@@ -73,7 +73,8 @@ std::string history(const lock_row &lock, const due_run &run)
 {
     auto told = last_event(lock);
     if (!lock.state.empty())
-        told += (told.empty() ? "" : "; ") + (run.last_done.empty() ? "never done" : "last tick done: " + run.last_done);
+        told +=
+            (told.empty() ? "" : "; ") + (run.last_done.empty() ? "never done" : "last tick done: " + run.last_done);
     return " (" + told + ')';
 }
 

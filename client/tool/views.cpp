@@ -1,11 +1,9 @@
 #include "views.hpp"
 
 #include "literal.hpp"
-#include "refusal.hpp"
 #include "table.hpp"
 #include "text.hpp"
 
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <ostream>
 

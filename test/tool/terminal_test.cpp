@@ -176,6 +176,17 @@ TEST(terminal, ctrl_z_and_ctrl_c_work_in_a_pipeline)
     shell.wait();
 }
 
+// As with ssh -t: there is no shell that could give it the terminal later.
+TEST(terminal, hangs_up_a_command_that_needs_it_and_can_never_get_it)
+{
+    for (const std::string ignored : {"", "trap '' HUP; "}) {
+        process tool{terminal, sh("exec shedlock run \"$1\" --at-most 1h -- sh -c \"$2\" >out",
+                                  {name(), ignored + "read line </dev/tty; echo $line"})};
+        EXPECT_EQ(tool.wait().status, 128 + (ignored.empty() ? SIGHUP : SIGKILL));
+        EXPECT_EQ(last_outcome(), "failed");
+    }
+}
+
 TEST(terminal, ctrl_z_stops_the_waiting_and_fg_continues_it)
 {
     const auto token = acquire();

@@ -380,7 +380,8 @@ bool was_committed(pqxx::connection &connection, Tx &tx, pqxx_lock &lock, std::s
             is_done = *found[0][1].c_str() == 't';
         } catch (const std::exception &) { // functions older than this header
             if (!is_seen)
-                throw;
+                std::throw_with_nested(
+                    in_doubt{"the work ended the transaction of shedlock::run, which may have been committed"});
         }
         if (is_last && !is_done)
             throw;

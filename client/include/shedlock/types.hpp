@@ -44,10 +44,10 @@ public:
     using error::error;
 };
 
-// A reply was lost, or came with a warning that the commit may not have reached the standby, and the client could not
-// find out in time whether the request was carried out. After an acquire the lock may be held in our name, for at_most
-// at the longest; the caller must not work under it. (The client of shedlock.hpp then tries to release it, in a
-// thread.) From pqxx.hpp: the connection broke during a commit.
+// A reply was lost or, to an acquire or extend, came with a warning that the commit may not have reached the standby,
+// and the client could not find out in time whether the request was carried out. After an acquire the lock may be held
+// in our name, for at_most at the longest; the caller must not work under it. (The client of shedlock.hpp then tries to
+// release it, in a thread.) From pqxx.hpp: the connection broke during a commit.
 class SHEDLOCK_EXPORT in_doubt : public connection_error {
 public:
     using connection_error::connection_error;
