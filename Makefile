@@ -129,7 +129,7 @@ DATA_built = extension/shedlock--$(version).sql
 DATA = $(filter-out $(DATA_built),$(sort $(wildcard extension/shedlock--*.sql)))
 
 REGRESS = install $(filter-out install,$(patsubst sql/%.sql,%,$(sort $(wildcard sql/*.sql))))
-REGRESS_OPTS = --launcher=$(if $(VPATH),$(VPATH)/)test/run/psql
+REGRESS_OPTS = --launcher=test/run/psql
 ISOLATION = $(patsubst test/specs/%.spec,%,$(sort $(wildcard test/specs/*.spec)))
 ISOLATION_OPTS = --inputdir=test --outputdir=.
 EXTRA_CLEAN = $(SOURCES:.cpp=.d) build build.log tmp_check
@@ -144,7 +144,7 @@ PG_CXXFLAGS := $(CXXFLAGS) $(thin) -Wno-register -Wall -Wextra -Wshadow -MMD -MP
 .PHONY: check-abi
 
 PGXS := $(shell $(PG_CONFIG) --pgxs)
-include $(PGXS)
+include $(or $(PGXS),$(error $(PG_CONFIG) does not run: PG_CONFIG= names the server's pg_config))
 
 # PGXS does not pass PG_CXXFLAGS to the rule for bitcode, and does not know about headers.
 BITCODE_CXXFLAGS += $(thin) -Wno-register

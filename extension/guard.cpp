@@ -322,10 +322,13 @@ guarded_lock *lock_of_run(Oid table, const lock_name &name, const identity &who)
         CurrentMemoryContext);
 }
 
-void begin_run(guarded_lock &mine)
+// In memory of its own: when a session ends by FATAL, its portals are freed before the callbacks are called.
+void begin_run(const guarded_lock &mine)
 {
-    mine.next = runs;
-    runs = &mine;
+    const MemoryContext own = AllocSetContextCreate(TopMemoryContext, "shedlock run", ALLOCSET_SMALL_SIZES);
+    auto *const made = copy(mine, own);
+    made->next = runs;
+    runs = made;
 }
 
 void complete_run(const guarded_lock &mine)
@@ -336,14 +339,17 @@ void complete_run(const guarded_lock &mine)
     join(completion);
 }
 
-void end_run(guarded_lock &mine)
+void end_run()
 {
-    runs = mine.next;
+    const auto *const ended = runs;
+    runs = ended->next;
+    MemoryContextDelete(GetMemoryChunkContext(const_cast<guarded_lock *>(ended)));
 }
 
 void end_all_runs()
 {
-    runs = nullptr;
+    while (runs)
+        end_run();
 }
 
 void at_subtransaction_end(SubTransactionId ended, SubTransactionId parent, bool committed)

@@ -23,10 +23,10 @@ struct guarded_lock;
 guarded_lock *lock_of_run(Oid table, const lock_name &name, const identity &who);
 
 // From begin_run to end_run every transaction of this session is guarded by it. Runs may nest.
-void begin_run(guarded_lock &mine);
+void begin_run(const guarded_lock &mine);
 // The commit of this transaction completes the run.
 void complete_run(const guarded_lock &mine);
-void end_run(guarded_lock &mine);
+void end_run();
 // After an error, which ends all of them, the outer ones, too: their guards must not undo the release of an inner one.
 void end_all_runs();
 

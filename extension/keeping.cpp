@@ -148,7 +148,7 @@ void put_history(Oid function, const history_request &request, ReturnSetInfo *re
         ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("there is no history of runs"),
                         errhint("An administrator can call shedlock_keep_history().")));
     auto history = history_table::open_any(table, locks, AccessShareLock);
-    history.put_rows(request, result);
+    pg::with_snapshot_after_lock([&] { history.put_rows(request, result); });
     history.close(true);
     locks.close(false);
 }

@@ -194,6 +194,18 @@ template <typename Work> ErrorData *in_subtransaction(Work work)
     return error;
 }
 
+// The statement's snapshot may be older than our lock on the table, and would then see a table that was rewritten
+// meanwhile as empty. A transaction that uses one snapshot throughout sees what that shows, as in any table. Rows that
+// the statement itself writes are not shown in either case.
+template <typename Work> void with_snapshot_after_lock(Work work)
+{
+    const CommandId command = GetActiveSnapshot()->curcid;
+    PushCopiedSnapshot(IsolationUsesXactSnapshot() ? GetActiveSnapshot() : GetLatestSnapshot());
+    GetActiveSnapshot()->curcid = command;
+    work();
+    PopActiveSnapshot();
+}
+
 // Calls `visit` with each tuple that the active snapshot shows.
 template <typename Visit> void visit_all(Relation table, Visit visit)
 {

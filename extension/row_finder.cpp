@@ -372,18 +372,13 @@ void row_finder::put_rows(const Datum *names, ReturnSetInfo *result) const
         }
         tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
     };
-    // The statement's snapshot may be older than our lock on the table, and would then see a table that was rewritten
-    // meanwhile as empty. A transaction that uses one snapshot throughout sees what that shows, as in any table. Rows
-    // that the statement itself writes are not shown in either case.
-    const bool is_old = IsolationUsesXactSnapshot();
-    const CommandId command = GetActiveSnapshot()->curcid;
-    PushCopiedSnapshot(is_old ? GetActiveSnapshot() : GetLatestSnapshot());
-    GetActiveSnapshot()->curcid = command;
-    if (names && !is_old) // an index that is newer than the snapshot may not lead to everything that the snapshot shows
-        visit_named(table_, shape_.index, *names, put);
-    else
-        pg::visit_all(table_, put);
-    PopActiveSnapshot();
+    pg::with_snapshot_after_lock([&] {
+        // An index that is newer than the snapshot may not lead to everything that the snapshot shows.
+        if (names && !IsolationUsesXactSnapshot())
+            visit_named(table_, shape_.index, *names, put);
+        else
+            pg::visit_all(table_, put);
+    });
 }
 
 } // namespace shedlock

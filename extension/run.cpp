@@ -147,7 +147,7 @@ bool run(Oid function, const acquire_request &request, const char *command)
     // The session owns the lock, so that the command may guard and extend it. So the identity contains the session. It
     // also contains the token, so that it refers to this acquisition only.
     const identity mine{session_identity().session, token};
-    auto *const guarded = guard::lock_of_run(find_table(function), request.names.front(), mine);
+    const auto *const guarded = guard::lock_of_run(find_table(function), request.names.front(), mine);
     const char *const outer_tick = MemoryContextStrdup(PortalContext, settings::tick());
     settings::set_tick(iso_text(request.asked.tick));
     PAUSE_POINT("run acquired");
@@ -161,7 +161,7 @@ bool run(Oid function, const acquire_request &request, const char *command)
         PAUSE_POINT("run done");
         guard::complete_run(*guarded);
         SPI_commit();
-        guard::end_run(*guarded);
+        guard::end_run();
     }
     PG_CATCH();
     {

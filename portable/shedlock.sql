@@ -244,7 +244,8 @@ BEGIN
             UNION ALL SELECT 6, 'it has row security that is forced on its owner'
                 WHERE r.relrowsecurity AND r.relforcerowsecurity
             UNION ALL SELECT 7, format('index "%s" is unique, or not a plain btree', i.relname)
-                FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid WHERE x.indrelid = r.oid AND x.indisunique
+                FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid
+               WHERE x.indrelid = r.oid AND (x.indisunique OR x.indisexclusion)
             UNION ALL SELECT 8, format('column "%s" is of type %s, which is a domain or not built in', a.attname,
                                        format_type(a.atttypid, NULL))
                 FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid
@@ -259,7 +260,7 @@ BEGIN
                              (7, 'outcome', 'text'), (8, 'detail', 'text')) w (no, name, type)
                WHERE NOT EXISTS (SELECT FROM pg_attribute a
                                   WHERE (a.attrelid, a.attname, a.atttypid, a.atttypmod) = (r.oid, w.name, w.type, -1)
-                                    AND NOT a.attisdropped)) f (no, what)
+                                    AND NOT a.attisdropped AND a.attgenerated = '' AND a.attidentity <> 'a')) f (no, what)
          WHERE r.oid = history ORDER BY f.no LIMIT 1)$text$,
         '@foreign_code@', pg_catalog.replace(foreign_code, '@table@', 'r')), true);
 END
@@ -1154,9 +1155,9 @@ BEGIN
                                                  WHERE a.privilege_type = 'TRIGGER' AND a.grantee <> c.relowner))
            AND NOT EXISTS (SELECT FROM pg_index x
                             WHERE x.indrelid = c.oid
-                              AND (x.indisunique OR x.indexprs IS NOT NULL OR x.indpred IS NOT NULL))
+                              AND (x.indisunique OR x.indisexclusion OR x.indexprs IS NOT NULL OR x.indpred IS NOT NULL))
            AND (SELECT count(*) FROM pg_attribute a
-                 WHERE a.attrelid = c.oid AND a.atttypmod = -1
+                 WHERE a.attrelid = c.oid AND a.atttypmod = -1 AND NOT a.atthasdef AND a.attidentity = ''
                    AND (a.attname, a.atttypid)
                        IN (('name', 'text'::regtype), ('token', 'bigint'::regtype), ('tick', 'timestamptz'::regtype),
                            ('holder', 'text'::regtype), ('acquired_at', 'timestamptz'::regtype),
@@ -1197,8 +1198,8 @@ BEGIN
                outcome, NULLIF(left(detail, 1000), '')
           FROM @extschema@.shedlock s WHERE s.name = ANY (names);
     END IF;
--- a column that is NOT NULL without a default, a unique index; or the table was renamed or dropped while we waited
-EXCEPTION WHEN integrity_constraint_violation OR undefined_table THEN
+-- a column that is NOT NULL without a default, a unique index; or the table was changed or dropped while we waited
+EXCEPTION WHEN integrity_constraint_violation OR undefined_table OR undefined_column THEN
     PERFORM @extschema@.shedlock__warn_of_history(SQLERRM);
 END
 $$;
@@ -3251,7 +3252,7 @@ BEGIN
     RETURN QUERY SELECT w.* FROM (SELECT DISTINCT u.n COLLATE "C" AS n FROM unnest(names) u (n)) n, LATERAL (
             SELECT h.name, h.token, h.tick, h.holder, h.acquired_at, h.ended_at, h.outcome, h.detail
               FROM @extschema@.shedlock_history h
-             WHERE h.name = n.n AND h.ended_at >= COALESCE(since, '-infinity')
+             WHERE h.name = n.n COLLATE "C" AND h.ended_at >= COALESCE(since, '-infinity')
              ORDER BY h.ended_at DESC LIMIT latest) w;
 END
 $$;

@@ -229,6 +229,7 @@ CALL try('CREATE DOMAIN pg_temp.full AS text NOT NULL; ALTER TABLE shedlock_hist
 CALL try('ALTER TABLE shedlock_history ADD COLUMN n int DEFAULT 1 NOT NULL');
 CALL try('ALTER TABLE shedlock_history ADD COLUMN n int GENERATED ALWAYS AS (1) STORED');
 CALL try('CREATE UNIQUE INDEX i ON shedlock_history (detail)');
+CALL try('ALTER TABLE shedlock_history DROP detail, ADD detail text GENERATED ALWAYS AS (''x'') STORED');
 CALL try('CREATE INDEX i ON shedlock_history (lower(detail))');
 CALL try('CREATE INDEX i ON shedlock_history (detail) WHERE detail IS NOT NULL');
 CALL try('CREATE INDEX i ON shedlock_history USING brin (ended_at)');

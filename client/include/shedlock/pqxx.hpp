@@ -11,8 +11,9 @@
 // be used together.
 //
 // acquire(), try_acquire() and run() on a connection, and extend() and release() of a lock, run transactions of their
-// own. If the connection already has an open transaction, they throw pqxx::usage_error and do nothing. A connection
-// and its locks may be used by one thread at a time.
+// own. If the connection already has an open transaction, they throw pqxx::usage_error and do nothing. (From version 7
+// on libpqxx does not notice an open robusttransaction. Do not call them in one: they would end it.) A connection and
+// its locks may be used by one thread at a time.
 //
 // Errors: lock_lost means that the lock is not ours any more. It is thrown if the server refuses an extend or release,
 // and for SQLSTATE SL001 from this header's own statements and commits, which means that nothing was committed.
@@ -28,7 +29,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <exception>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <pqxx/pqxx>
@@ -453,13 +453,14 @@ void run(pqxx::connection &connection, pqxx_lock &lock, std::chrono::microsecond
 // together, and returns true. If refused, returns false and does not call work. The work returns nothing, which means
 // done, or an outcome. If it is failed, or work throws, tx is rolled back and the lock is released as failed; an
 // exception passes through. Throws lock_lost, and tx is rolled back, if the lock is lost. Of a std::exception, also of
-// the commit, the first line of what() is the detail of the release.
+// the commit, the first line of what() is the detail of the release. Settings that work makes with SET LOCAL hold for
+// the completion, too: the functions must be found by search_path, and the role be allowed to call them.
 //
 // tx completes the lock before it is given to work, and once more afterwards. So if work commits tx itself, that commit
 // releases the lock as done, whatever work does then, and what it does on the connection afterwards is not part of the
-// run. If work ends tx in another way, or leaves a stream open in it, usage_error is thrown, with libpqxx's nested, and
-// the lock is released as failed; in_doubt if it is not known whether tx was committed. The same if work goes on after
-// a statement has failed: with libpqxx 6 that is usage_error, and later pqxx::sql_error (25P02).
+// run. If work ends tx in another way, or leaves a stream open in it, usage_error is thrown, and the lock is released
+// as failed; in_doubt if it is not known whether tx was committed. The same if work goes on after a statement has
+// failed: with libpqxx 6 that is usage_error, and later pqxx::sql_error (25P02).
 //
 // Not the first statement of work: SET TRANSACTION (25001); the isolation level is that of Tx. On the portable edition
 // the row is locked until tx ends. A guard or an extend from another connection waits for that, and an extend in tx
@@ -472,13 +473,20 @@ bool run(pqxx::connection &connection, const names &what, pqxx_options how, Work
     auto lock = try_acquire(connection, what, how);
     if (!lock)
         return false;
+    // Now: if nobody catches the exception, no destructor runs.
+    const auto fail = [&](std::string_view why) {
+        try {
+            lock->release(outcome::failed, why);
+        } catch (const std::exception &) { // the lock is lost, or its destructor tries again and reports what happens
+        }
+    };
     try {
         pqxx_details::run<Tx>(connection, *lock, how.at_most, std::forward<Work>(work));
     } catch (const std::exception &failure) {
-        try {
-            lock->release(outcome::failed, details::first_line(failure.what()));
-        } catch (const std::exception &) { // the lock is lost, or its destructor tries again and reports what happens
-        }
+        fail(details::first_line(failure.what()));
+        throw;
+    } catch (...) {
+        fail({});
         throw;
     }
     return true;
