@@ -325,8 +325,9 @@ guarded_lock *lock_of_run(Oid table, const lock_name &name, const identity &who)
 // In memory of its own: when a session ends by FATAL, its portals are freed before the callbacks are called.
 void begin_run(const guarded_lock &mine)
 {
-    const MemoryContext own = AllocSetContextCreate(TopMemoryContext, "shedlock run", ALLOCSET_SMALL_SIZES);
+    const MemoryContext own = AllocSetContextCreate(CurrentMemoryContext, "shedlock run", ALLOCSET_SMALL_SIZES);
     auto *const made = copy(mine, own);
+    MemoryContextSetParent(own, TopMemoryContext);
     made->next = runs;
     runs = made;
 }

@@ -3355,9 +3355,10 @@ BEGIN
                         WHERE r.oid = a.grantee
                           AND (r.rolsuper OR r.rolbypassrls
                                OR pg_has_role(r.oid, t.relowner, 'USAGE') AND NOT t.relforcerowsecurity))
-       AND NOT EXISTS (SELECT FROM pg_policy p, unnest(p.polroles) m
-                        WHERE p.polrelid = $1 AND p.polpermissive AND p.polcmd IN ('*', 'w')
-                          AND (m = 0 OR a.grantee <> 0 AND pg_has_role(a.grantee, m, 'USAGE')))
+       AND EXISTS (SELECT FROM unnest('{r,w}'::"char"[]) needed -- an UPDATE also reads
+                    WHERE NOT EXISTS (SELECT FROM pg_policy p, unnest(p.polroles) m
+                                       WHERE p.polrelid = $1 AND p.polpermissive AND p.polcmd IN ('*', needed)
+                                         AND (m = 0 OR a.grantee <> 0 AND pg_has_role(a.grantee, m, 'USAGE'))))
      ORDER BY role $q$, NULL),
 
 -- pg_upgrade keeps the extension's members, but loses the extension's dependency on the table.
@@ -3411,8 +3412,8 @@ BEGIN
 ($q$ SELECT 'error', 'everybody may call the functions for administrators, and grant rights to anybody',
            'SELECT shedlock_revoke(''public'', admin => true). Privileges are missing after pg_restore --no-acl: '
            'grant them to your roles again'
-      FROM pg_proc p JOIN pg_class t ON t.relnamespace = p.pronamespace AND t.relowner = p.proowner
-     WHERE t.oid = $1 AND p.proname = 'shedlock_grant'
+      FROM homes JOIN pg_proc p ON p.pronamespace = home AND (is_extension OR p.proowner = installer)
+     WHERE p.proname = 'shedlock_grant'
        AND has_function_privilege('public', p.oid, 'EXECUTE') $q$, NULL),
 
 (second_table, NULL),
@@ -3443,6 +3444,7 @@ BEGIN
       FROM pg_stat_replication
      WHERE pid NOT IN (SELECT active_pid FROM pg_replication_slots
                         WHERE slot_type = 'logical' AND active_pid IS NOT NULL)
+       AND application_name NOT IN ('pg_basebackup', 'pg_receivewal') AND NOT pg_is_in_recovery()
     HAVING count(sync_state) > 0 AND count(*) FILTER (WHERE sync_state IN ('sync', 'quorum')) = 0 $q$, NULL),
 
 -- pg_stat_activity and pg_stat_replication show their rows, but not what is in them.
@@ -3463,10 +3465,14 @@ BEGIN
            'with ends_with_session it would have been free at once'
       FROM locks WHERE state = 'held' AND NOT holder_alive ORDER BY name $q$, NULL),
 
-($q$ SELECT 'warning', format('lock "%s" has been held for %s and ends in %s', name, held_for, remaining),
+-- Each extend makes the lease longer, so of one that is kept alive always little is left. Without counters that cannot
+-- be told apart.
+($q$ SELECT CASE WHEN $3 IS NULL THEN 'notice' ELSE 'warning' END,
+           format('lock "%s" has been held for %s and ends in %s', name, held_for, remaining),
            'Another run may start then. Choose a longer at_most, or extend in time'
       FROM locks
      WHERE lease > interval '10 seconds' AND held_for > 0.8 * lease AND holder_alive IS NOT FALSE
+       AND NOT EXISTS (SELECT FROM counters c WHERE c.name = locks.name AND c.extended > 0)
      ORDER BY name $q$, NULL),
 
 -- Such a job may run at every tick, and never get its work done.
@@ -3511,7 +3517,7 @@ BEGIN
 ($q$ SELECT 'warning',
            format('lock "%s" has been held for up to %s, and this time it ends after %s', name, longest_hold, lease),
            'Choose a longer at_most, or extend in time'
-      FROM locks JOIN counters USING (name) WHERE longest_hold > 0.8 * lease ORDER BY name $q$, NULL),
+      FROM locks JOIN counters USING (name) WHERE longest_hold > 0.8 * lease AND extended = 0 ORDER BY name $q$, NULL),
 
 ($q$ SELECT 'warning',
            format('lock "%s" ', name)
@@ -3520,7 +3526,7 @@ BEGIN
                            THEN 'ran out ' || expired || CASE expired WHEN 1 THEN ' time' ELSE ' times' END
                              || ' before it was released' END,
                       CASE WHEN lost > 0
-                           THEN 'was released, extended or guarded too late ' || lost
+                           THEN 'was released, extended or guarded too late, or by a session that did not hold it, ' || lost
                              || CASE lost WHEN 1 THEN ' time' ELSE ' times' END END),
            'Holders died or ran longer than at_most, or locks were released by force. '
            'Call shedlock_stats_reset() once the cause is fixed'
@@ -3537,6 +3543,16 @@ BEGIN
                     WHERE d.datname = current_database() AND l.relation = $1
                       AND l.mode = 'RowExclusiveLock' AND l.granted)
      ORDER BY pid $q$, NULL),
+
+-- Its locks are refused to everybody until it ends, and no session shows that.
+($q$ SELECT 'warning',
+           format('prepared transaction "%s" of role %s has had the lock table since %s', p.gid, p.owner, p.prepared),
+           'COMMIT PREPARED or ROLLBACK PREPARED'
+      FROM pg_prepared_xacts p
+     WHERE p.database = current_database() AND p.prepared < clock_timestamp() - interval '10 seconds'
+       AND EXISTS (SELECT FROM pg_locks t JOIN pg_locks x USING (virtualtransaction)
+                    WHERE t.relation = $1 AND t.mode = 'RowExclusiveLock' AND x.transactionid = p.transaction AND x.granted)
+     ORDER BY p.gid $q$, NULL),
 
 -- Several servers that write. (A publication does not make a second writer. If it keeps us from writing, the inspection
 -- reports it.)

@@ -34,8 +34,9 @@ BEGIN
 END $$;
 SELECT * FROM complaints;
 DELETE FROM shedlock;
--- A lease about to end.
+-- A lease about to end, and one that is kept alive.
 SELECT shedlock_acquire('late', '1 min');
+SELECT shedlock_acquire('kept', '1 min'), shedlock_extend('kept', '1 min');
 UPDATE shedlock SET locked_at = locked_at - interval '9 min';
 SELECT * FROM complaints;
 DELETE FROM shedlock;
@@ -126,10 +127,12 @@ CREATE ROLE regress_bypass BYPASSRLS;
 SELECT shedlock_grant(r, java => true) FROM unnest('{regress_java,regress Seen,regress_bypass}'::text[]) r;
 ALTER TABLE shedlock ENABLE ROW LEVEL SECURITY;
 CREATE POLICY seen ON shedlock TO "regress Seen" USING (true);
+CREATE POLICY half ON shedlock FOR UPDATE TO regress_java USING (true); -- an UPDATE also reads
 SELECT * FROM complaints;
 SELECT hint FROM complaints \gexec
 SELECT * FROM complaints;
 DROP POLICY seen ON shedlock;
+DROP POLICY half ON shedlock;
 DROP POLICY "shedlock regress_java" ON shedlock;
 ALTER TABLE shedlock DISABLE ROW LEVEL SECURITY;
 SELECT shedlock_revoke(r, java => true) FROM unnest('{regress_java,regress Seen,regress_bypass}'::text[]) r;

@@ -8,17 +8,18 @@
 
 using namespace std::chrono_literals;
 
+// Before: CREATE TABLE imported (batch int PRIMARY KEY)
 int main()
 {
-    shedlock::client locks;
-    pqxx::connection application;
-    pqxx::nontransaction{application}.exec("CREATE TABLE IF NOT EXISTS imported (batch int)");
     try {
+        shedlock::client locks;
+        pqxx::connection application;
         const bool ran = locks.run("import", {.at_most = 30s, .keep_alive = true}, [&](shedlock::lock &lock) {
             const auto stop = lock.stop_token(); // requested before the lease ends, if it cannot be extended
             for (int batch = 1; batch <= 3 && !stop.stop_requested(); ++batch) {
                 pqxx::work transaction{application};
-                transaction.exec("INSERT INTO imported VALUES (" + std::to_string(batch) + ")");
+                // What was committed before a failure is done again.
+                transaction.exec("INSERT INTO imported VALUES (" + std::to_string(batch) + ") ON CONFLICT DO NOTHING");
                 if (batch == 3) {
                     shedlock::commit(lock, transaction);
                 } else {

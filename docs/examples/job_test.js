@@ -26,8 +26,7 @@ async function pay(db, tick) {
         await db.query("SELECT shedlock_complete_token('interest', $1)", [token]);
         await db.query('COMMIT');
     } catch (error) {
-        await db.query('ROLLBACK');
-        await fail(db, token);
+        await db.query('ROLLBACK').then(() => fail(db, token)).catch(() => {}); // on a broken connection
         throw error;
     }
     return true;

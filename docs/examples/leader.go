@@ -118,7 +118,7 @@ func work(stop context.Context, application *pgxpool.Pool, token int64) (bool, e
 	if err != nil {
 		return false, err
 	}
-	defer tx.Rollback(always) // does nothing after a commit
+	defer tx.Rollback(ctx) // does nothing after a commit
 	var n int64
 	if err := tx.QueryRow(ctx, "SELECT coalesce(max(n), 0) + 1 FROM worked").Scan(&n); err != nil {
 		return false, err

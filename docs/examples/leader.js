@@ -86,7 +86,10 @@ async function lead(term) {
     try {
         while (clock() < term.until && !completed) completed = await work(term.token);
     } catch (error) {
-        if (error.code !== 'SL001') throw error; // the work has failed: let the supervisor decide what to do
+        if (error.code !== 'SL001') {
+            console.error(error.message); // the release may fail as well
+            throw error; // the work has failed: let the supervisor decide what to do
+        }
         console.log(holder, 'SL001:', error.message);
     } finally {
         term.over.abort();

@@ -27,9 +27,9 @@ locks = None  # a connection for the lock alone, outside the application's pool
 
 
 def connect():
-    # prepare_threshold: not every pooler supports prepared statements. The last three settings detect a dead network.
+    # prepare_threshold: not every pooler supports prepared statements. The last four settings detect a dead network.
     return psycopg.connect('', autocommit=True, prepare_threshold=None, connect_timeout=3, keepalives_idle=3,
-                           tcp_user_timeout=int(SECONDS * 1000 / 3))
+                           keepalives_interval=3, tcp_user_timeout=int(SECONDS * 1000 / 3))
 
 
 def ask(statement, *parameters):

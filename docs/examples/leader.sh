@@ -2,7 +2,7 @@
 # leader.sh [NAME [SECONDS]]: of all copies on all hosts, only one works at a time. Needs psql; the PG* variables name the database.
 # SECONDS is at_most, the lease, in whole seconds. The work is done in a table:
 # CREATE TABLE worked (n bigint, token bigint, leader text)
-# docs/other-languages.md explains why it is done this way. For a single command, use "shedlock run leader --at-most 10s --wait 1d -- COMMAND".
+# docs/other-languages.md explains why it is done this way. Under systemd: KillMode=mixed, so that SIGTERM does not end a step. For a single command, use "shedlock run leader --at-most 10s --wait 1d -- COMMAND".
 set -u
 
 name=${1:-leader}
@@ -15,7 +15,7 @@ token=
 stopping=no
 last=no
 trap 'stopping=yes' TERM INT
-folder=$(mktemp -d)
+folder=$(mktemp -d) || exit
 trap 'rm -rf "$folder"' EXIT
 
 sql() { # [PREFIX...]: runs the statements on stdin in psql; PREFIX, such as timeout, runs psql
@@ -93,7 +93,7 @@ while [ $stopping = no ]; do
     clock && sent=$now # taken before the call: however long the reply takes, the lease ends later than we assume
     token=$(ask "SELECT shedlock_acquire_token(:'name', :'at_most', holder => :'holder')") || give_up
     if [ -n "$token" ]; then
-        trust $((sent + trusted_for))
+        trust $((sent + trusted_for)) || exit # no room: the lease ends by itself
         lead
     else
         sleep "$tenth"

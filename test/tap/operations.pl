@@ -102,7 +102,7 @@ $node->restart;
 is(sql('SELECT count(*) FROM shedlock_stats'), 0, '... and they do not come back with the next restart');
 
 # Without shared_preload_libraries.
-my $plain = new_server('plain', '', allows_streaming => 1);
+my $plain = new_server('plain', "max_prepared_transactions = 1\n", allows_streaming => 1);
 my $stderr;
 if ($plain->pg_version < 17)
 {
@@ -173,6 +173,10 @@ ok($plain->poll_query_until('postgres', "SELECT count(*) = 1 FROM shedlock_docto
 		WHERE severity = 'warning'
 		AND finding LIKE 'session % (\"nightly\") has had the lock table in an open transaction for %'"),
 	'the doctor finds a transaction that has held a lock for a long time');
+$holder->query_safe("PREPARE TRANSACTION 'forgotten'");
+ok($plain->poll_query_until('postgres', "SELECT count(*) = 1 FROM shedlock_doctor()
+		WHERE finding LIKE 'prepared transaction \"forgotten\" of role postgres has had the lock table since %'"),
+	'... and a prepared one');
 $holder->quit;
 $plain->stop;
 $node->stop;
