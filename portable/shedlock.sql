@@ -2817,6 +2817,11 @@ BEGIN
         END IF;
     END IF;
 
+    IF zone ~* '^right/' THEN
+        RAISE invalid_parameter_value
+            USING MESSAGE = format('zone "%s" counts leap seconds, which the server''s clock does not', zone),
+                  HINT = 'Leave out "right/".';
+    END IF;
     -- PostgreSQL takes any text with an offset for a POSIX time zone, whose sign is the other way round: UTC+3 is west.
     -- And it prefers an abbreviation, which has the same offset all year, to a zone of that name (CET, EST, MET).
     -- Reading the names of all zones takes 35 ms.

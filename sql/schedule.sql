@@ -213,6 +213,7 @@ SELECT count(*) > 1000 AS many, count(*) FILTER (WHERE attempt(z.zone) ~ '^22023
    AND n.name !~ '^(Asia|Africa|Antarctica|posix|right)/';
 \set SHOW_CONTEXT never
 SELECT shedlock_tick('1 day', 'UTC+3');
+SELECT shedlock_tick('1 day', 'right/Europe/Berlin');
 SELECT shedlock_ticks('1 hour', now() - interval '1 hour', 'MET');
 \set SHOW_CONTEXT errors
 DROP FUNCTION attempt;

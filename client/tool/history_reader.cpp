@@ -39,7 +39,7 @@ constexpr auto times_query = R"(
 
 // As in check.cpp, last_done_tick is the time of a Java run if it is that of the row, or later than any of our ticks.
 constexpr auto rows_query = R"(
-    SELECT l.name, l.token, extract(epoch FROM CASE WHEN l.run_tick OPERATOR(pg_catalog.<>) l.locked_at
+    SELECT l.name, l.token, extract(epoch FROM CASE WHEN l.run_tick OPERATOR(pg_catalog.=) l.last_tick
                                                     THEN l.run_tick END),
            l.holder, extract(epoch FROM l.locked_at),
            CASE WHEN l.ends_with_session IS NULL THEN NULL

@@ -55,7 +55,8 @@ std::string to_text(sys_time<microseconds> time)
     tm parts{};
     ::gmtime_r(&since_1970, &parts);
     char text[32], rest[16] = "";
-    std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
+    const int length = std::snprintf(text, sizeof text, "%04d", parts.tm_year + 1900); // %Y would not pad it
+    std::strftime(text + length, sizeof text - static_cast<std::size_t>(length), "-%m-%dT%H:%M:%S", &parts);
     if (time != second)
         std::snprintf(rest, sizeof rest, ".%06d", static_cast<int>((time - second).count()));
     return std::string{text} + rest + 'Z';

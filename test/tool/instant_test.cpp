@@ -63,3 +63,9 @@ TEST(instant, is_not_guessed)
         EXPECT_EQ(read(text), -1) << text;
     EXPECT_EQ(read("@1." + std::string(100'000, '0')), -1);
 }
+
+TEST(instant, has_a_year_of_four_digits)
+{
+    using namespace std::chrono;
+    EXPECT_EQ(shedlock::tool::to_text(sys_days{year{1} / 1 / 1}), "0001-01-01T00:00:00Z");
+}
