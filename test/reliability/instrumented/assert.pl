@@ -55,8 +55,7 @@ sub installcheck
 my $passed = installcheck('regression files and races', 1800);
 
 # When a session ends by FATAL, the portal of its CALL is freed before the callbacks of the transaction are called.
-$node->psql('postgres', q[CREATE EXTENSION shedlock;
-	CALL shedlock_run('ended', 'SELECT pg_terminate_backend(pg_backend_pid()), pg_sleep(60)', '1 h')]);
+$node->psql('postgres', q[CALL shedlock_run('ended', 'SELECT pg_terminate_backend(pg_backend_pid()), pg_sleep(60)', '1 h')]);
 like($node->safe_psql('postgres', 'SELECT state FROM shedlock_locks'), qr/^free$/, 'a session that ends in shedlock_run');
 nothing_in_the_log('... does so in good order');
 
