@@ -132,13 +132,16 @@ bool take_all(const lock_table &table, const history_table &history, std::span<s
     if (!is_run)
         times.lock_at_least_until = std::nullopt;
     text *const locked_by = locked_by_of(who, to_grant.token, table);
-    auto *const abandoned = static_cast<const lock_name **>(palloc(sizeof(lock_name *) * all.size()));
+    const lock_name **abandoned = nullptr;
     size_t count = 0;
     for (auto &seen : all) {
         const auto before = table.history_of(seen);
         const auto past = is_run ? begun(before, request.asked.tick, to_grant.now, unit) : without_run(before);
-        if (was_abandoned(table, seen))
+        if (was_abandoned(table, seen)) {
+            if (!abandoned)
+                abandoned = static_cast<const lock_name **>(palloc(sizeof(lock_name *) * all.size()));
             abandoned[count++] = &seen.name;
+        }
         const auto run = history.run_in(table, seen);
         if (!table.take(seen, {times, past}, locked_by))
             return false;

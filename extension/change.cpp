@@ -36,8 +36,8 @@ std::optional<obstacle> find_obstacle(const row_finder &table, const seen_row &s
     row current = table.row_of(seen);
     auto why = state_of(current, who, now, seen.stored.past);
     // The session is gone. at_least may still keep others away, but the owner has lost the lock.
-    const bool is_without_session =
-        why == acquisition_state::live && has_lost_its_session(seen.times(), table.locked_by(seen));
+    const bool is_without_session = why == acquisition_state::live && current.from.ends_with_session &&
+                                    is_session_alive(current.from.session) == false;
     if (is_without_session)
         why = acquisition_state::expired;
     else if (why == acquisition_state::live || (why == acquisition_state::expired && is_being_extended(table, seen)))
