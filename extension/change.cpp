@@ -36,9 +36,9 @@ std::optional<obstacle> find_obstacle(const row_finder &table, const seen_row &s
     row current = table.row_of(seen);
     auto why = state_of(current, who, now, seen.stored.past);
     // The session is gone. at_least may still keep others away, but the owner has lost the lock.
-    const bool is_without_session = why == acquisition_state::live && current.from.ends_with_session &&
-                                    is_session_alive(current.from.session) == false;
-    if (is_without_session)
+    const bool has_lost_its_session = why == acquisition_state::live && current.from.ends_with_session &&
+                                      is_session_alive(current.from.session) == false;
+    if (has_lost_its_session)
         why = acquisition_state::expired;
     else if (why == acquisition_state::live || (why == acquisition_state::expired && is_being_extended(table, seen)))
         return std::nullopt;
@@ -48,7 +48,7 @@ std::optional<obstacle> find_obstacle(const row_finder &table, const seen_row &s
                     false,
                     why,
                     current.times,
-                    is_without_session,
+                    has_lost_its_session,
                     current.from.kind,
                     {pnstrdup(holder.data(), holder.size()), holder.size()}};
 }

@@ -342,9 +342,9 @@ void complete_run(const guarded_lock &mine)
 
 void end_run()
 {
-    const auto *const ended = runs;
+    auto *const ended = runs;
     runs = ended->next;
-    MemoryContextDelete(GetMemoryChunkContext(const_cast<guarded_lock *>(ended)));
+    MemoryContextDelete(GetMemoryChunkContext(ended));
 }
 
 void end_all_runs()

@@ -224,7 +224,8 @@ DECLARE
                     OR d.classid = 'pg_class'::regclass
                         AND d.objid IN (SELECT indexrelid FROM pg_index WHERE indrelid = @table@.oid))$text$;
 BEGIN
-    PERFORM pg_catalog.set_config('shedlock_portable.foreign_code', pg_catalog.replace(foreign_code, '@table@', 't'), true);
+    PERFORM pg_catalog.set_config('shedlock_portable.foreign_code',
+        pg_catalog.replace(foreign_code, '@table@', 't'), true);
     PERFORM pg_catalog.set_config('shedlock_portable.no_history',
         $text$to_regclass('@extschema@.shedlock_history') IS NULL$text$, true);
     PERFORM pg_catalog.set_config('shedlock_portable.history_fault', pg_catalog.replace($text$(
@@ -260,15 +261,16 @@ BEGIN
                              (7, 'outcome', 'text'), (8, 'detail', 'text')) w (no, name, type)
                WHERE NOT EXISTS (SELECT FROM pg_attribute a
                                   WHERE (a.attrelid, a.attname, a.atttypid, a.atttypmod) = (r.oid, w.name, w.type, -1)
-                                    AND NOT a.attisdropped AND a.attgenerated = '' AND a.attidentity <> 'a')) f (no, what)
+                                    AND NOT a.attisdropped AND a.attgenerated = ''
+                                    AND a.attidentity <> 'a')) f (no, what)
          WHERE r.oid = history ORDER BY f.no LIMIT 1)$text$,
         '@foreign_code@', pg_catalog.replace(foreign_code, '@table@', 'r')), true);
 END
 $do$;
 
 -- take acquires a lock that is free beyond doubt, in a row that we have locked, with columns that hold every
--- microsecond and every character: is_exact is true. It is false if they do not, or if the UPDATE had to wait for DDL, so
--- that the clock has to be read again; then this must be undone. It is NULL if nothing was written, and then
+-- microsecond and every character: is_exact is true. It is false if they do not, or if the UPDATE had to wait for DDL,
+-- so that the clock has to be read again; then this must be undone. It is NULL if nothing was written, and then
 -- shedlock__try must decide.
 --
 -- The usual acquire: one name, no tick, no at_least, and the last run was done. It decides only what is beyond doubt.
@@ -1093,8 +1095,8 @@ BEGIN
 END
 $$;
 
--- Waits for DDL, so that no UPDATE of this transaction will. SELECT FOR UPDATE does not wait for as much (SHARE locks, for
--- example), so a clock that is read after it may be long past when the row is written. Rejected: LOCK TABLE, which
+-- Waits for DDL, so that no UPDATE of this transaction will. SELECT FOR UPDATE does not wait for as much (SHARE locks,
+-- for example), so a clock that is read after it may be long past when the row is written. Rejected: LOCK TABLE, which
 -- YugabyteDB does not have.
 CREATE OR REPLACE FUNCTION shedlock__wait_for_ddl() RETURNS void
     LANGUAGE plpgsql AS $$
@@ -1147,8 +1149,8 @@ DECLARE
     is_plain boolean;
     fault text;
 BEGIN
-    SELECT c.relowner = quote_ident(current_user)::regrole AND c.relkind = 'r' AND c.relpersistence = 'p' AND NOT c.relhastriggers
-           AND NOT c.relhasrules AND c.relchecks = 0 AND NOT c.relhassubclass AND NOT c.relispartition
+    SELECT c.relowner = quote_ident(current_user)::regrole AND c.relkind = 'r' AND c.relpersistence = 'p'
+           AND NOT c.relhastriggers AND NOT c.relhasrules AND c.relchecks = 0 AND NOT c.relhassubclass AND NOT c.relispartition
            AND NOT c.relforcerowsecurity AND c.reloftype = 0 AND c.relnatts = 8 -- no other columns
            AND NOT EXISTS (SELECT FROM pg_inherits WHERE inhrelid = c.oid)
            AND (c.relacl IS NULL OR NOT EXISTS (SELECT FROM aclexplode(c.relacl) a
@@ -3908,8 +3910,8 @@ BEGIN
         ('shedlock_wait_any',
          'For the client library, in which many callers wait in one session: caller number which[i] waits for the lock '
          'names[i]. Sleeps until all locks of a caller look free, and returns the numbers of those callers; returns '
-         'none after wait or half of statement_timeout or transaction_timeout, or when shedlock_end_wait(wait_id) is called. NULL: nothing '
-         'would wake it, so poll instead. It acquires nothing: the callers must do that.'),
+         'none after wait or half of statement_timeout or transaction_timeout, or when shedlock_end_wait(wait_id) is '
+         'called. NULL: nothing would wake it, so poll instead. It acquires nothing: the callers must do that.'),
         ('shedlock_end_wait',
          'For the client library: ends the shedlock_wait_any with that wait_id, in any session. False if there is '
          'none.'),
@@ -3918,8 +3920,9 @@ BEGIN
          'not.'),
         ('shedlock_extend',
          'Extends a lock of this session, so that it lasts for at_most from now, or until its at_least has passed if '
-         'that is later; at_least, if given, also counts from now. False, with a WARNING that says why, if this session does not have the lock or its lease is over; '
-         'nothing is changed then. The SQLSTATE of the WARNING is SL002 if the lock has been released as done, '
+         'that is later; at_least, if given, also counts from now. False, with a WARNING that says why, if this session '
+         'does not have the lock or its lease is over; nothing is changed then. The SQLSTATE of the WARNING is SL002 if '
+         'the lock has been released as done, '
          'otherwise SL001.'),
         ('shedlock_extend_token',
          'Extends the acquisition that has this token. False, with a WARNING that says why, if its lease is over, '
@@ -3937,10 +3940,10 @@ BEGIN
          'it was released.'),
         ('shedlock_keep_history',
          'From now on each run of ours that ends is recorded, in the transaction that ends it, in the table '
-         'shedlock_history in the schema of the lock table; with false, not any more. The table is created if there is none, and '
-         'kept. An empty name with outcome on or off says when this was changed. Waits for transactions that have written '
-         'the lock table (portable edition: or locked rows of it), and other calls wait behind it. SQLSTATE 55000 if a table of that name cannot be the '
-         'history.'),
+         'shedlock_history in the schema of the lock table; with false, not any more. The table is created if there is '
+         'none, and kept. An empty name with outcome on or off says when this was changed. Waits for transactions that '
+         'have written the lock table (portable edition: or locked rows of it), and other calls wait behind it. '
+         'SQLSTATE 55000 if a table of that name cannot be the history.'),
         ('shedlock_history',
          'The rows of the history for these names (NULL: for all) that ended since then (NULL: ever), and for each '
          'name only the latest ones, if their number is given. tick is NULL for a run without a tick; outcome is done, '
@@ -3966,8 +3969,8 @@ BEGIN
          'or hours and smaller units, all counted from midnight of Monday 1 January 2001 in zone. Months and days '
          'begin at midnight, only once if the clock shows midnight twice. An interval of less than 24 hours '
          'follows the wall clock of zone: a time that it shows twice has two ticks, and a time that it skips is due at '
-         'the instant of the change; from 24 hours on there is only the first. An expression (''30 2 * * mon-fri'') follows the wall clock, too, if its minute or hour begins '
-         'with *; otherwise each of its times comes once per day.'),
+         'the instant of the change; from 24 hours on there is only the first. An expression (''30 2 * * mon-fri'') '
+         'follows the wall clock, too, if its minute or hour begins with *; otherwise each of its times comes once per day.'),
         ('shedlock_ticks',
          'The instants of a schedule after since, up to the one that is due now (see shedlock_tick), in ascending '
          'order: for a loop that catches up on missed runs. SQLSTATE 54000 if there are more than 100000.'),
