@@ -24,7 +24,8 @@ SELECT s.no, s.state, s.lock_until::timestamp, s.locked_at::timestamp, s.locked_
     (13, 'paused by hand', 'infinity', '2026-01-01', 'me#1767225600000000', '2026-01-01', NULL),
     (14, 'never held', '-infinity', '-infinity', '', NULL, NULL),
     (15, 'held since infinity', '2100-01-01', 'infinity', 'java', NULL, NULL),
-    (16, 'deleted', NULL, NULL, NULL, NULL, NULL))
+    (16, 'done since infinity', '2100-01-01', '2026-01-01', 'me#1767225600000000', '2026-01-01', '-infinity'),
+    (17, 'deleted', NULL, NULL, NULL, NULL, NULL))
     s (no, state, lock_until, locked_at, locked_by, lock_at_least_until, last_done_tick);
 -- Rolls back what the command has done.
 CREATE FUNCTION answer(command text) RETURNS text LANGUAGE plpgsql AS $$
@@ -77,12 +78,13 @@ DECLARE
 BEGIN
     FOR state IN
         SELECT * FROM states
-         WHERE states.state IN ('held by a token', 'held by Java', 'never held', 'held since infinity')
+         WHERE states.state IN ('held by a token', 'held by Java', 'never held', 'held since infinity',
+                                'done since infinity')
          ORDER BY no
     LOOP
         PERFORM ask_in(state, ARRAY(
-            SELECT format(call, token) FROM unnest(ARRAY[0, 9223372036854775806, -9223372036854775807]) token,
-                unnest(ARRAY['shedlock_extend_token(''m'', %s, ''1 h'')', 'shedlock_guard_token(''m'', %s)']) call));
+            SELECT format(call, token) FROM unnest('{0, 9223372036854775807, -9223372036854775808}'::bigint[]) token,
+                unnest(ARRAY['shedlock_extend_token(''m'', %L, ''1 h'')', 'shedlock_guard_token(''m'', %L)']) call));
     END LOOP;
 END $$;
 DELETE FROM shedlock;
