@@ -324,8 +324,8 @@ instant arguments::token()
     FunctionCallInfo fcinfo = fcinfo_;
     const int argument =
         required("token", "A NULL token is what shedlock_acquire_token gives when the lock was refused.");
-    // The least and the greatest bigint stand for infinite times, which no acquisition has: in a row that was edited by
-    // hand they would look like its token. Their neighbours are not in the range of timestamp.
+    // The least and the greatest bigint would be infinite times, which a row may have that was edited by hand. Each is
+    // replaced by its neighbour, which no acquisition ever has.
     return std::clamp(instant{duration{PG_GETARG_INT64(argument)}}, never + duration{1}, forever - duration{1});
 }
 
