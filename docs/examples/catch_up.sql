@@ -13,7 +13,8 @@ DECLARE
     failure text;
 BEGIN
     FOR day IN SELECT * FROM shedlock_ticks('1 day', since, 'Europe/Berlin') LOOP
-        -- Refused: another session is running it. Do not go on to the next day, which would give this one up.
+        -- One transaction with the work: if the session dies, neither has happened. (Java clients wait meanwhile.)
+        -- If it is refused, another session is running it. Do not go on to the next day, which would give this one up.
         EXIT WHEN NOT shedlock_acquire('interest', '50 min', tick => day, retry => true);
         BEGIN
             INSERT INTO interest_paid VALUES (day); -- the work of that day
