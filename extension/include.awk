@@ -56,6 +56,10 @@ function declare(name, symbol, attributes) {
     printf "\n%s    LANGUAGE c%sAS \047MODULE_PATHNAME\047, \047%s\047;\n", declaration[name], attributes, symbol
 }
 
+tolower($0) ~ /(zone |timezone\()\047utc\047/ {
+    fail("a session can give UTC another meaning: write interval \0470\047")
+}
+
 NR == FNR && /^CREATE OR REPLACE (FUNCTION|PROCEDURE) shedlock_[a-z]/ {
     declared = $5
     sub(/\(.*/, "", declared)

@@ -20,6 +20,8 @@
 --   other role may create anything.
 -- The lock table may have further columns of any name. So in functions that read it a variable wins
 -- (#variable_conflict).
+-- UTC is never written by its name, which PostgreSQL 18 looks up in the session's TimeZone first: with SET TimeZone =
+-- 'UTC-3' it is three hours off.
 -- An argument may have a collation that conflicts with that of a column. So it is given the default one, which gives
 -- way.
 -- The last block replaces @extschema@ with the schema, and @here@ with a test that the function still is in that
@@ -566,7 +568,7 @@ $$;
 CREATE OR REPLACE FUNCTION shedlock__span(span interval, argument text) RETURNS interval
     LANGUAGE plpgsql AS $$
 DECLARE
-    now CONSTANT timestamp := clock_timestamp() AT TIME ZONE 'UTC';
+    now CONSTANT timestamp := clock_timestamp() AT TIME ZONE interval '0';
     longest CONSTANT interval := '52083333 days 08:00:00'; -- half of the range of timestamp
     months CONSTANT int := date_part('year', span) * 12 + date_part('month', span);
 BEGIN
@@ -640,7 +642,7 @@ BEGIN
         RAISE invalid_parameter_value USING MESSAGE = 'retry needs a tick',
             HINT = 'It means that a tick is still due when its last run was not done.';
     END IF;
-    RETURN tick AT TIME ZONE 'UTC';
+    RETURN tick AT TIME ZONE interval '0';
 END
 $$;
 
@@ -813,7 +815,7 @@ DECLARE
 BEGIN
     IF rest = '' OR strpos(rest, '/') > 0 OR rest IS NULL THEN
         start := (SELECT backend_start FROM pg_stat_get_activity(pg_backend_pid()));
-        rest := @extschema@.shedlock__number(COALESCE(start, clock_timestamp()) AT TIME ZONE 'UTC')
+        rest := @extschema@.shedlock__number(COALESCE(start, clock_timestamp()) AT TIME ZONE interval '0')
             || CASE WHEN start IS NULL THEN ',' ELSE '.' END || @extschema@.shedlock__server();
         PERFORM set_config(setting, rest, false);
     END IF;
@@ -1040,7 +1042,7 @@ CREATE OR REPLACE FUNCTION shedlock__make_rows(names text[]) RETURNS void
 #variable_conflict use_variable
 DECLARE
     usual CONSTANT text := current_setting('lock_timeout');
-    until CONSTANT timestamp := clock_timestamp() AT TIME ZONE 'UTC'
+    until CONSTANT timestamp := clock_timestamp() AT TIME ZONE interval '0'
         + CASE usual WHEN '0' THEN interval '1 min' ELSE usual::interval END;
     missing text;
     patience text;
@@ -1063,7 +1065,7 @@ BEGIN
                 EXIT;
             EXCEPTION WHEN lock_not_available THEN
                 writers := @extschema@.shedlock__writers();
-                IF writers && earlier_writers OR clock_timestamp() AT TIME ZONE 'UTC' >= until THEN
+                IF writers && earlier_writers OR clock_timestamp() AT TIME ZONE interval '0' >= until THEN
                     RAISE;
                 END IF;
                 earlier_writers := writers;
@@ -1192,11 +1194,11 @@ BEGIN
         INSERT INTO @extschema@.shedlock_history
                (name, token, tick, holder, acquired_at, ended_at, outcome, detail)
         SELECT s.name, @extschema@.shedlock__token_of(s.locked_at),
-               CASE s.run_tick WHEN s.last_tick THEN s.run_tick AT TIME ZONE 'UTC' END,
+               CASE s.run_tick WHEN s.last_tick THEN s.run_tick AT TIME ZONE interval '0' END,
                (@extschema@.shedlock__origin(s.locked_by::text COLLATE "default", s.locked_at)).holder,
-               s.locked_at AT TIME ZONE 'UTC',
+               s.locked_at AT TIME ZONE interval '0',
                GREATEST(CASE outcome WHEN 'ran out' THEN LEAST(s.lock_until, now) ELSE now END, s.locked_at)
-                   AT TIME ZONE 'UTC',
+                   AT TIME ZONE interval '0',
                outcome, NULLIF(left(detail, 1000), '')
           FROM @extschema@.shedlock s WHERE s.name = ANY (names);
     END IF;
@@ -1338,12 +1340,12 @@ BEGIN
     for_good := false;
     FOR seen IN SELECT @columns@
                   FROM @extschema@.shedlock s WHERE s.name = ANY (names) LOOP
-        now := clock_timestamp() AT TIME ZONE 'UTC';
+        now := clock_timestamp() AT TIME ZONE interval '0';
         for_good := COALESCE(now > start_by, false) OR @extschema@.shedlock__is_not_due(seen, asked_tick, retry);
         is_held := is_held OR @extschema@.shedlock__lasts_until(seen, now) > now;
         EXIT WHEN for_good OR is_held AND cardinality(names) = 1;
     END LOOP;
-    IF NOT FOUND AND clock_timestamp() AT TIME ZONE 'UTC' > start_by THEN
+    IF NOT FOUND AND clock_timestamp() AT TIME ZONE interval '0' > start_by THEN
         PERFORM @extschema@.shedlock__require_storable(names[1]);
         for_good := true;
     END IF;
@@ -1380,7 +1382,7 @@ BEGIN
 
             -- Read the clock now that we have locked all rows.
             PERFORM @extschema@.shedlock__wait_for_ddl();
-            now := clock_timestamp() AT TIME ZONE 'UTC';
+            now := clock_timestamp() AT TIME ZONE interval '0';
             for_good := COALESCE(now > start_by, false);
             FOREACH seen IN ARRAY seized LOOP
                 for_good := for_good OR @extschema@.shedlock__is_not_due(seen, asked_tick, retry);
@@ -1439,16 +1441,16 @@ CREATE OR REPLACE FUNCTION shedlock__try_for(names text[], at_most interval, at_
                                              holder text) RETURNS bigint
     LANGUAGE plpgsql AS $$
 DECLARE
-    until CONSTANT timestamp := LEAST(clock_timestamp() AT TIME ZONE 'UTC' + wait, start_by);
+    until CONSTANT timestamp := LEAST(clock_timestamp() AT TIME ZONE interval '0' + wait, start_by);
     attempt record;
 BEGIN
     LOOP
         attempt := @extschema@.shedlock__try(names, at_most, at_least, asked_tick, retry, start_by, kind, holder);
         EXIT WHEN attempt.token IS NOT NULL OR attempt.for_good
-            OR clock_timestamp() AT TIME ZONE 'UTC' >= until;
+            OR clock_timestamp() AT TIME ZONE interval '0' >= until;
         -- Random, so that waiters do not look in lockstep.
         PERFORM pg_sleep(LEAST(0.025 * (1 + random()),
-                               extract(epoch FROM until - clock_timestamp() AT TIME ZONE 'UTC')));
+                               extract(epoch FROM until - clock_timestamp() AT TIME ZONE interval '0')));
     END LOOP;
     RETURN attempt.token;
 END
@@ -1549,7 +1551,7 @@ DECLARE
 BEGIN
     SELECT @columns@ INTO seen FROM @extschema@.shedlock s WHERE s.name = lock_name;
     RETURN CASE WHEN @extschema@.shedlock__is_not_due(seen, asked_tick, retry) THEN 'had run'
-                WHEN clock_timestamp() AT TIME ZONE 'UTC' > start_by THEN 'late' END;
+                WHEN clock_timestamp() AT TIME ZONE interval '0' > start_by THEN 'late' END;
 END
 $$;
 
@@ -1699,7 +1701,7 @@ BEGIN
                       FROM @extschema@.shedlock s WHERE s.name = ANY (names)
                      ORDER BY s.name COLLATE "C" FOR NO KEY UPDATE) l;
         END IF;
-        now := clock_timestamp() AT TIME ZONE 'UTC';
+        now := clock_timestamp() AT TIME ZONE interval '0';
         IF cardinality(seized) IS DISTINCT FROM cardinality(names) THEN
             IF nowait AND EXISTS (SELECT FROM @extschema@.shedlock s
                                    WHERE s.name = ANY (names)
@@ -1994,7 +1996,7 @@ BEGIN
     SELECT array_agg(l.r) INTO seized
       FROM (SELECT (@columns@)::@extschema@.shedlock__row AS r
               FROM @extschema@.shedlock s WHERE s.name = ANY (names) ORDER BY s.name COLLATE "C" FOR NO KEY UPDATE) l;
-    now := clock_timestamp() AT TIME ZONE 'UTC';
+    now := clock_timestamp() AT TIME ZONE interval '0';
     FOREACH wanted IN ARRAY names LOOP -- in the order of the rows, some of which may be missing
         seen := CASE WHEN (seized[next_row]).name = wanted THEN seized[next_row] END;
         next_row := next_row + CASE WHEN seen.name IS NULL THEN 0 ELSE 1 END;
@@ -2248,7 +2250,7 @@ BEGIN
     IF seen.name IS NULL THEN
         RETURN false;
     END IF;
-    now := clock_timestamp() AT TIME ZONE 'UTC';
+    now := clock_timestamp() AT TIME ZONE interval '0';
     -- An infinite locked_at, which somebody set by hand, is nobody's token, so this repairs it.
     freed_at := @extschema@.shedlock__new_token(now, NULLIF(seen.locked_at, timestamp 'infinity'), NULL::timestamp[],
         columns.unit);
@@ -2313,18 +2315,19 @@ BEGIN
     IF seen.name IS NULL THEN
         PERFORM @extschema@.shedlock__require_storable(name);
         RETURN false;
-    ELSIF NOT @extschema@.shedlock__is_past(seen, clock_timestamp() AT TIME ZONE 'UTC') THEN
+    ELSIF NOT @extschema@.shedlock__is_past(seen, clock_timestamp() AT TIME ZONE interval '0') THEN
         RETURN false;
     END IF;
     BEGIN
         SELECT @columns@
           INTO seen FROM @extschema@.shedlock s WHERE s.name = shedlock__forget.name FOR UPDATE SKIP LOCKED;
-        IF seen.name IS NULL OR NOT @extschema@.shedlock__is_past(seen, clock_timestamp() AT TIME ZONE 'UTC') THEN
+        IF seen.name IS NULL
+           OR NOT @extschema@.shedlock__is_past(seen, clock_timestamp() AT TIME ZONE interval '0') THEN
             RAISE SQLSTATE 'SL0NO';
         END IF;
-        PERFORM @extschema@.shedlock__record_abandoned(ARRAY[seen], clock_timestamp() AT TIME ZONE 'UTC');
+        PERFORM @extschema@.shedlock__record_abandoned(ARRAY[seen], clock_timestamp() AT TIME ZONE interval '0');
         -- ended with its session: shedlock_protect_row would keep it
-        IF seen.lock_until > clock_timestamp() AT TIME ZONE 'UTC' THEN
+        IF seen.lock_until > clock_timestamp() AT TIME ZONE interval '0' THEN
             UPDATE @extschema@.shedlock s SET lock_at_least_until = 'infinity', lock_until = seen.locked_at
              WHERE s.name = shedlock__forget.name;
         END IF;
@@ -2384,7 +2387,7 @@ BEGIN
     END;
     PERFORM @extschema@.shedlock__mark(ARRAY[seen.name]);
     UPDATE @extschema@.shedlock s
-       SET lock_until = @extschema@.shedlock__round_down(clock_timestamp() AT TIME ZONE 'UTC',
+       SET lock_until = @extschema@.shedlock__round_down(clock_timestamp() AT TIME ZONE interval '0',
                                                          (SELECT unit FROM @extschema@.shedlock__columns())),
            lock_at_least_until = seen.lock_at_least_until
      WHERE s.name = shedlock__resume.name;
@@ -2774,8 +2777,8 @@ CREATE OR REPLACE FUNCTION shedlock_find_tick(
     at timestamptz,
     looks_ahead boolean
 ) RETURNS timestamptz
-    LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
--- Only hours and less are added to an instant, because days would be those of the session's TimeZone.
+    LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp SET TimeZone = 'UTC' AS $$
+-- TimeZone is set because PostgreSQL 18 looks `zone` up in it first: '<EUROPE/BERLIN>5' has a zone of that name.
 DECLARE
     origin CONSTANT timestamp := '2001-01-01'; -- a Monday
     a_day CONSTANT interval := '24 hours';
@@ -3052,8 +3055,8 @@ SELECT
     s.state,
     COALESCE(pg_catalog.left(l.locked_by, OPERATOR(pg_catalog.-) pg_catalog.length(o.ending)), l.locked_by) AS holder,
     t.token,
-    pg_catalog.timezone('UTC'::pg_catalog.text, l.locked_at) AS locked_at,
-    pg_catalog.timezone('UTC'::pg_catalog.text, l.lock_until) AS lock_until,
+    pg_catalog.timezone('0'::pg_catalog.interval, l.locked_at) AS locked_at,
+    pg_catalog.timezone('0'::pg_catalog.interval, l.lock_until) AS lock_until,
     CASE WHEN e.lock_until OPERATOR(pg_catalog.>) c.now AND pg_catalog.isfinite(e.lock_until)
         THEN e.lock_until OPERATOR(pg_catalog.-) c.now
     END AS remaining,
@@ -3076,16 +3079,16 @@ SELECT
         WHEN e.is_released THEN 'failed'::pg_catalog.text
         ELSE 'ran out'::pg_catalog.text
     END AS last_outcome,
-    pg_catalog.timezone('UTC'::pg_catalog.text, l.last_done_at) AS last_done_at,
-    pg_catalog.timezone('UTC'::pg_catalog.text, l.last_tick) AS last_tick,
-    pg_catalog.timezone('UTC'::pg_catalog.text, GREATEST(l.last_done_tick, j.ran_at)) AS last_done_tick,
-    pg_catalog.timezone('UTC'::pg_catalog.text, CASE WHEN o.ending IS NOT NULL THEN l.run_tick END) AS run_tick,
+    pg_catalog.timezone('0'::pg_catalog.interval, l.last_done_at) AS last_done_at,
+    pg_catalog.timezone('0'::pg_catalog.interval, l.last_tick) AS last_tick,
+    pg_catalog.timezone('0'::pg_catalog.interval, GREATEST(l.last_done_tick, j.ran_at)) AS last_done_tick,
+    pg_catalog.timezone('0'::pg_catalog.interval, CASE WHEN o.ending IS NOT NULL THEN l.run_tick END) AS run_tick,
     CASE WHEN o.kind OPERATOR(pg_catalog.<>) '*'::pg_catalog.text
         THEN o.kind OPERATOR(pg_catalog.=) ANY (ARRAY['!', '&']::pg_catalog.text[])
     END AS ends_with_session
 FROM shedlock_rows(names) l
     -- The clock is read once for the whole query: OFFSET keeps the planner from reading it once per use.
-    CROSS JOIN (SELECT pg_catalog.timezone('UTC'::pg_catalog.text, pg_catalog.clock_timestamp()) AS now OFFSET 0) c
+    CROSS JOIN (SELECT pg_catalog.timezone('0'::pg_catalog.interval, pg_catalog.clock_timestamp()) AS now OFFSET 0) c
     CROSS JOIN LATERAL (
         -- Counted from 1970, the last thirty years of timestamp's range do not fit a token.
         SELECT CASE WHEN pg_catalog.isfinite(l.locked_at)
@@ -3690,7 +3693,7 @@ DECLARE
         );
     number CONSTANT text := trunc(EXTRACT(epoch FROM OLD.locked_at) * 1000000)::text;
 BEGIN
-    IF OLD.lock_until > timezone('utc', clock_timestamp())
+    IF OLD.lock_until > clock_timestamp() AT TIME ZONE interval '0'
        AND right(ending, length(number) + 1)
            IN ('#' || number, ':' || number, '!' || number, '&' || number, '*' || number)
        AND OLD.locked_at < timestamp '294247-01-10 04:00:54' -- no later one is a token

@@ -13,18 +13,21 @@ namespace {
 
 constexpr auto locks_query = R"(
     SELECT name, state, holder, token::pg_catalog.text,
-           pg_catalog.to_char(pg_catalog.timezone('UTC', locked_at), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
-           COALESCE(pg_catalog.to_char(pg_catalog.timezone('UTC', lock_until), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
-                    pg_catalog.timezone('UTC', lock_until)::pg_catalog.text),
+           pg_catalog.to_char(pg_catalog.timezone(u.utc, locked_at), u.instant),
+           COALESCE(pg_catalog.to_char(pg_catalog.timezone(u.utc, lock_until), u.instant),
+                    pg_catalog.timezone(u.utc, lock_until)::pg_catalog.text),
            extract(epoch FROM remaining), extract(epoch FROM held_for), extract(epoch FROM last_duration),
            holder_pid, holder_alive, extract(epoch FROM locked_at), last_outcome,
            CASE WHEN pg_catalog.isfinite(last_done_at)
                 THEN extract(epoch FROM pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) last_done_at) END,
-           pg_catalog.to_char(pg_catalog.timezone('UTC', last_done_at), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
-           pg_catalog.to_char(pg_catalog.timezone('UTC', last_tick), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
-           pg_catalog.to_char(pg_catalog.timezone('UTC', last_done_tick), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+           pg_catalog.to_char(pg_catalog.timezone(u.utc, last_done_at), u.instant),
+           pg_catalog.to_char(pg_catalog.timezone(u.utc, last_tick), u.instant),
+           pg_catalog.to_char(pg_catalog.timezone(u.utc, last_done_tick), u.instant),
            extract(epoch FROM last_done_at), extract(epoch FROM last_tick)
-      FROM @extschema@.shedlock_locks($1::pg_catalog.text[]) ORDER BY name COLLATE pg_catalog."C")";
+      FROM @extschema@.shedlock_locks($1::pg_catalog.text[])
+           -- by its name, PostgreSQL 18 would look UTC up in the session's TimeZone first
+           CROSS JOIN (SELECT '0'::pg_catalog.interval AS utc, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"' AS instant) u
+     ORDER BY name COLLATE pg_catalog."C")";
 enum column {
     name,
     state,

@@ -37,7 +37,7 @@ my %setting = (
 	idle => '-c idle_in_transaction_session_timeout=1ms -c idle_session_timeout=1s',
 	IntervalStyle => '-c IntervalStyle=sql_standard',
 	DateStyle => '-c DateStyle=German',
-	TimeZone => '-c TimeZone=Pacific/Kiritimati',
+	TimeZone => '-c TimeZone=UTC-14', # from PostgreSQL 18 on, UTC then means this zone
 	quotes => '-c quote_all_identifiers=on',
 	row_security => '-c row_security=off -c session_replication_role=replica',
 	strings => '-c backslash_quote=on'
