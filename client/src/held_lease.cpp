@@ -64,7 +64,7 @@ void lease::extend(clock::duration at_most, const request &ask)
     } catch (const std::exception &failure) {
         if (mine && is_without_effect(failure))
             forget_extend(before);
-        else if (mine)
+        else if (mine && at_most >= 1ms)
             doubt_extend(at_most);
         throw;
     }
@@ -113,7 +113,7 @@ bool lease::lose(std::string_view state) noexcept
 bool lease::note_deadline_passed() noexcept
 {
     const std::lock_guard hold{mutex_};
-    return !is_over_ && !was_lost_at_deadline_.exchange(true);
+    return !is_over_ && clock::now() >= deadline() && !was_lost_at_deadline_.exchange(true);
 }
 
 lease::plan lease::next() const

@@ -46,7 +46,7 @@ public:
     // over before.
     bool lose(std::string_view sqlstate) noexcept;
     // For keep-alive, once the deadline has passed. On the server the lock may still be ours, so the lease is not over.
-    // Returns false if it is over for another reason, or if this was called before.
+    // Returns false if it is over for another reason, if this was called before, or if it was extended just now.
     bool note_deadline_passed() noexcept;
     [[nodiscard]] bool was_lost_at_deadline() const noexcept { return was_lost_at_deadline_; }
 

@@ -158,7 +158,7 @@ void lock::fail(const std::exception *why) noexcept
 
 void lock::report_unreleased(const std::exception &failure) const noexcept
 {
-    if (lease_->was_lost_at_deadline()) // that was reported
+    if (lease_->was_lost_at_deadline() && !lease_->is_completing()) // that was reported
         return;
     core_->report(event::kind::not_released, lease_->names, [&] {
         return dynamic_cast<const in_doubt *>(&failure)

@@ -325,6 +325,24 @@ TEST_F(completion_test, what_keep_alive_sees_during_the_commit_is_no_loss)
     EXPECT_EQ(heard.texts(), "") << "what the destructor sees is no loss, either";
 }
 
+TEST_F(completion_test, after_the_deadline_the_destructor_reports_that_it_could_not_release)
+{
+    proxy network;
+    auto through = client(network.connection());
+    auto mine = through.try_acquire(name, kept);
+    auto other = through.try_acquire(name + " other", kept);
+    (void) mine->complete_statement();
+    network.cut();
+    network.refuse_newcomers();
+    advance_clock(1h);
+    EXPECT_TRUE(server::comes_true([&] { return heard.count(event::kind::lost) == 1; })) << heard.texts();
+    other.reset();
+    EXPECT_FALSE(heard.include(event::kind::not_released)) << "its loss was reported";
+    mine.reset();
+    EXPECT_TRUE(heard.include(event::kind::not_released)) << "the commit may have failed";
+    EXPECT_EQ(heard.count(event::kind::lost), 1) << heard.texts();
+}
+
 TEST_F(completion_test, run_asks_the_server_when_it_does_not_know_of_the_commit)
 {
     const auto overtaken = [&](const shedlock::options &how, const std::function<void(shedlock::lock &)> &end) {

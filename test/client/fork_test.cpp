@@ -139,6 +139,35 @@ TEST_F(fork_test, a_child_leaves_its_parents_lock_alone_when_it_assigns_to_its_c
     expect_as_before(*mine, granted);
 }
 
+TEST_F(fork_test, a_child_that_returns_from_the_work_leaves_its_parents_lock_alone)
+{
+    pid_t child = -1;
+    int status = -1;
+    const auto work = [&](shedlock::lock &mine) {
+        const auto granted = server::token(name);
+        child = ::fork();
+        if (child == 0)
+            return;
+        ::waitpid(child, &status, 0);
+        expect_as_before(mine, granted);
+    };
+    bool ran = false;
+    try {
+        ran = own->run(name, {.at_most = 1h}, work);
+    } catch (const shedlock::usage_error &) {
+        if (child == 0)
+            ::_exit(0);
+    } catch (...) {
+        if (child == 0)
+            ::_exit(2);
+    }
+    if (child == 0)
+        ::_exit(1);
+    EXPECT_EQ(status, 0);
+    EXPECT_TRUE(ran);
+    EXPECT_EQ(server::last_outcome(name), "done");
+}
+
 // A mutex that another thread held at the fork stays locked in the child.
 TEST_F(fork_test, a_childs_copies_are_inert_also_when_a_call_was_under_way)
 {

@@ -106,6 +106,9 @@ TEST_F(held_lease_test, is_lost_or_released_but_not_both)
     EXPECT_TRUE(lost.lose(sqlstate::lost));
     EXPECT_FALSE(lost.lose(sqlstate::lost));
     EXPECT_FALSE(lost.end());
+    EXPECT_FALSE(late.note_deadline_passed()) << "an extend has just moved it";
+    const frozen_clock clock;
+    advance_clock(2h);
     EXPECT_TRUE(late.note_deadline_passed());
     EXPECT_FALSE(late.note_deadline_passed());
     EXPECT_TRUE(late.end()) << "the server may still have it";
@@ -153,6 +156,20 @@ TEST_F(held_lease_test, is_as_before_when_an_extend_found_it_busy)
     EXPECT_THROW(mine.extend(1min, [](const auto &before) { return before(), shedlock::clock::now(); }),
                  shedlock::internal::busy);
     EXPECT_EQ(mine.deadline(), until);
+}
+
+TEST_F(held_lease_test, is_as_before_when_there_is_no_reply_to_an_extend_that_is_too_short)
+{
+    shedlock::internal::timer time;
+    shedlock::internal::lease mine{time, name, {token{1}, shedlock::clock::now(), false, {}}, 1h};
+    for (const auto at_most : {-1h, 0h})
+        EXPECT_THROW(mine.extend(at_most,
+                                 [](const auto &before) -> shedlock::clock::time_point {
+                                     before();
+                                     throw shedlock::in_doubt{"no reply"};
+                                 }),
+                     shedlock::in_doubt);
+    EXPECT_EQ(mine.next().certain, 1h) << "the server refuses it in any case";
 }
 
 TEST_F(held_lease_test, is_not_trusted_again_once_its_deadline_has_passed)
