@@ -1168,7 +1168,7 @@ BEGIN
                            ('ended_at', 'timestamptz'::regtype), ('outcome', 'text'::regtype),
                            ('detail', 'text'::regtype))) = 8
       INTO is_plain FROM pg_class c
-     WHERE c.oid = history
+     WHERE c.oid = history AND has_table_privilege(c.oid, 'INSERT') -- also now, not only in our snapshot
        AND (c.relacl IS NULL OR EXISTS (SELECT FROM aclexplode(c.relacl) a
                                          WHERE a.grantee = c.relowner AND a.privilege_type = 'INSERT'));
     IF is_plain THEN
@@ -2243,13 +2243,14 @@ CREATE OR REPLACE FUNCTION shedlock__force_release(name text) RETURNS boolean
 DECLARE
     seen @extschema@.shedlock__row;
     now timestamp;
-    columns CONSTANT record := @extschema@.shedlock__columns();
+    columns record;
     freed_at timestamp;
 BEGIN
     seen := @extschema@.shedlock__await(name);
     IF seen.name IS NULL THEN
         RETURN false;
     END IF;
+    columns := @extschema@.shedlock__columns(); -- as they are after the wait
     now := clock_timestamp() AT TIME ZONE interval '0';
     -- An infinite locked_at, which somebody set by hand, is nobody's token, so this repairs it.
     freed_at := @extschema@.shedlock__new_token(now, NULLIF(seen.locked_at, timestamp 'infinity'), NULL::timestamp[],

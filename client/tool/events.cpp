@@ -66,7 +66,9 @@ events::events()
             ::sigaddset(&ours, number);
 
     auto blocked = ours;
-    for (const int number : {SIGPIPE, SIGXFSZ, SIGTTOU}) // with TTOU blocked we can take the terminal back
+    // With TTOU blocked we can take the terminal back. With CONT blocked in every thread it stays pending until stop()
+    // has seen it.
+    for (const int number : {SIGPIPE, SIGXFSZ, SIGTTOU, SIGCONT})
         ::sigaddset(&blocked, number);
     ::pthread_sigmask(SIG_BLOCK, &blocked, &found_);
     signals_ = require(::signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK), "signalfd");
@@ -115,14 +117,11 @@ bool events::stop(pid_t whom) const noexcept
     ::sigaddset(&stops, SIGTSTP);
     ::sigemptyset(&continues);
     ::sigaddset(&continues, SIGCONT);
-    ::pthread_sigmask(SIG_BLOCK, &continues, nullptr);
     ::kill(whom, SIGTSTP);
     ::pthread_sigmask(SIG_UNBLOCK, &stops, nullptr);
     ::pthread_sigmask(SIG_BLOCK, &stops, nullptr);
     const timespec at_once{};
-    const bool was_stopped = ::sigtimedwait(&continues, nullptr, &at_once) == SIGCONT;
-    ::pthread_sigmask(SIG_UNBLOCK, &continues, nullptr);
-    return was_stopped;
+    return ::sigtimedwait(&continues, nullptr, &at_once) == SIGCONT;
 }
 
 int events::end_by(int number, pid_t whom) noexcept

@@ -3,6 +3,7 @@
 #include "shedlock/types.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <iostream>
 #include <string_view>
@@ -47,8 +48,12 @@ std::string printable(const std::string &any)
 std::string printable_uniquely(const std::string &any)
 {
     std::string marked;
-    for (std::size_t i = 0; i < any.size(); ++i)
-        marked += any.compare(i, 2, "\\x") == 0 ? "\\x5C" : std::string{any[i]};
+    for (std::string_view rest = any; !rest.empty();) {
+        const auto length = details::storable_length(rest);
+        const bool is_kept = length > 0 && !rest.starts_with("\\x");
+        marked += is_kept ? std::string{rest.substr(0, length)} : details::escaped(rest.substr(0, 1));
+        rest.remove_prefix(is_kept ? length : 1);
+    }
     return without_harmful(marked, [](std::string_view letter) {
         return letter == "\n" ? std::string{letter} : details::printable(letter);
     });
@@ -62,6 +67,8 @@ std::string escaped_in_json(const std::string &json)
 
 std::string duration(double seconds)
 {
+    if (!std::isfinite(seconds)) // a row that was edited by hand
+        return "an unknown time";
     const auto whole = static_cast<long long>(seconds);
     char out[48];
     if (seconds < 1)

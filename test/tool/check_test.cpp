@@ -217,6 +217,10 @@ TEST(check, accepts_rows_that_were_edited_by_hand)
     EXPECT_EQ(check({name(), "--max-age", "25h"}).status, 2);
     edit("last_done_at = timezone('utc', now()), last_done_tick = 'infinity', last_tick = '-infinity'");
     EXPECT_EQ(check({name(), "--max-age", "106751991d"}).status, 0);
+    acquire();
+    edit("last_done_tick = NULL, lock_until = '-infinity'");
+    const auto late = check({name(), "--every", "1d", "--grace", "0s"});
+    EXPECT_NE(late.out.find("ran out an unknown time ago"), std::string::npos) << late.out;
 }
 
 // A Java run still counts after its row was overwritten.

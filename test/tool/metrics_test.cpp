@@ -188,6 +188,20 @@ TEST(metrics, spell_control_characters_out_and_keep_names_apart)
     EXPECT_EQ(seen.values.count(sample + " \\\\x5CxE2\\\\x5Cx80\\\\x5CxAEa\\\\x5Cx09\"}"), 1U);
 }
 
+// Prometheus reads none of the lines if one of them is not UTF-8.
+TEST(metrics, spell_out_what_is_not_UTF_8)
+{
+    const auto raw = "raw_" + std::to_string(::getpid());
+    ask("CREATE DATABASE " + raw + " TEMPLATE template0 LOCALE 'C' ENCODING SQL_ASCII");
+    run({"psql", "-Xq", "-d", raw, "-c", "CREATE EXTENSION shedlock", "-c",
+         R"(SELECT shedlock_acquire(E'm\374ll\303', '1 m'), shedlock_acquire('m\xFCll', '1 m'),)"
+         R"( shedlock_acquire(E'\303\274', '1 m'))"});
+    const auto seen = read_metrics(run({"env", "PGDATABASE=" + raw, "shedlock", "metrics"}).out);
+    ask("DROP DATABASE " + raw + " WITH (FORCE)");
+    for (const std::string label : {R"(m\\xFCll\\xC3)", R"(m\\x5CxFCll)", "\u00FC"})
+        EXPECT_EQ(seen.values.count("shedlock_lock_held{name=\"" + label + "\"}"), 1U) << label;
+}
+
 // There are no counters: the library was not loaded when the server started, or this is the portable edition.
 TEST(metrics, without_counters_have_a_remark_instead)
 {

@@ -106,6 +106,21 @@ TEST(signal, PIPE_from_its_own_message_does_not_prevent_the_release)
     EXPECT_EQ(last_outcome(), "failed");
 }
 
+// Otherwise another thread may take it, and the tool would not know that a shell has continued it.
+TEST(signal, that_continues_the_tool_is_blocked_in_all_its_threads)
+{
+    process tool{under_lock(sh("echo started; exec sleep 1000"), an_hour({"--ends-with-session"}))};
+    EXPECT_TRUE(tool.says("started"));
+    int threads = 0;
+    for (const auto &one : std::filesystem::directory_iterator{"/proc/" + std::to_string(tool.pid()) + "/task"}) {
+        std::ifstream status{one.path() / "status"};
+        for (std::string line; std::getline(status, line);)
+            if (line.starts_with("SigBlk:"))
+                threads += std::stoull(line.substr(7), nullptr, 16) >> (SIGCONT - 1) & 1U ? 1 : -100;
+    }
+    EXPECT_GE(threads, 2);
+}
+
 TEST(signal, reaches_a_command_that_is_stopped)
 {
     process tool{under_lock(sh("trap 'exit 7' TERM; echo $$; while :; do sleep 0.1; done"))};
