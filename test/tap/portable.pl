@@ -319,6 +319,22 @@ sub gone
 	$_->quit for $holder, $locker;
 }
 
+# What a release by force waits for may make the columns coarser.
+database('coarser');
+run_file('coarser', $file);
+{
+	my ($caller, $owner) = (session('coarser'), session('coarser'));
+	is(answer($caller, q[SELECT shedlock_acquire('coarse', '1 h')]), 't', 'a lock is held');
+	$owner->query_safe('BEGIN; ALTER TABLE shedlock ALTER lock_until TYPE timestamp(0), ALTER locked_at TYPE timestamp(0)');
+	$caller->query_until(qr/begun/, "\\echo begun\nSELECT shedlock_force_release('coarse');\n");
+	$node->poll_query_until('coarser', q[SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'relation' AND NOT granted])
+		or die 'the release by force does not wait';
+	$owner->query_safe('COMMIT');
+	is(answer($caller, ''), 't', '... and is released by force, after the columns have become coarser');
+	like(sql('coarser', 'SELECT holder FROM shedlock_locks'), qr/^released by force: \w+$/, '... which the row still tells');
+	$_->quit for $caller, $owner;
+}
+
 # If its fast path, or shedlock__take_one, cannot decide, an acquire keeps the row locked until the slower way has
 # decided. Two functions that are called in between wait here for an advisory lock of the test: number 1 is requested
 # after the fast path, number 2 after shedlock__take_one.
