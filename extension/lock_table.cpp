@@ -253,7 +253,10 @@ bool lock_table::lock_row(const seen_row &seen, LockTupleMode mode) const
 bool lock_table::share_lock(seen_row &seen) const
 {
     PAUSE_POINT("share lock");
-    const bool locked = lock_row(seen, LockTupleShare);
+    // If a foreign key has the row locked and somebody waits for it, FOR UPDATE for example, a share lock would have to
+    // queue behind that session. The stronger lock need not, but keeps another guard of this acquisition waiting.
+    const bool locked =
+        lock_row(seen, LockTupleShare) || (seen.is_referenced && lock_row(seen, LockTupleNoKeyExclusive));
     unpin(seen);
     if (locked)
         hold_until_workers_commit(seen.name);
