@@ -181,8 +181,10 @@ int command::wait(const std::stop_token &stop)
             reap(stop.stop_requested());
         else if (number == SIGTSTP)
             stop_with_it(::getpid());
-        else if (number != 0)
+        else if (number != 0) {
             signal_group(passed_on_ = number);
+            was_typed_ = events_.was_typed();
+        }
     }
     return exit_status_;
 }
@@ -197,7 +199,7 @@ void command::reap(bool stopping)
         if (is_ours && next.si_code != CLD_STOPPED && stopping)
             signal_group(SIGKILL);
         const auto status = tool::reap(next.si_pid); // it may have ended since it was found stopped
-        if (is_ours && status && WIFSIGNALED(*status) && has_terminal_ && WTERMSIG(*status) != passed_on_)
+        if (is_ours && status && WIFSIGNALED(*status) && (WTERMSIG(*status) == passed_on_ ? was_typed_ : has_terminal_))
             killed_on_terminal_ = WTERMSIG(*status);
         if (is_ours && status && !WIFSTOPPED(*status))
             note_end(WIFSIGNALED(*status) ? 128 + WTERMSIG(*status) : WEXITSTATUS(*status), failure_of(*status));

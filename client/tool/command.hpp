@@ -28,9 +28,10 @@ public:
     // Once it has ended otherwise than with the exit status 0: how. "exit status 3", "signal 9 (Killed)", or why it
     // could not be started.
     [[nodiscard]] const std::string &failure() const noexcept { return failure_; }
-    // The signal that killed it while it had the terminal, unless we had passed it on. If that was Ctrl-C, our own
-    // group did not get it. Otherwise 0.
+    // The signal that killed it, if it was typed (Ctrl-C). Otherwise 0.
     [[nodiscard]] int killed_on_terminal() const noexcept { return killed_on_terminal_; }
+    // If it had the terminal, our own group did not get what was typed.
+    [[nodiscard]] bool had_terminal() const noexcept { return has_terminal_; }
 
 private:
     void signal_group(int number) const noexcept;
@@ -43,7 +44,8 @@ private:
     bool has_terminal_;
     pid_t pid_ = 0;
     int exit_status_ = 0;
-    int passed_on_ = 0; // the last signal
+    int passed_on_ = 0;      // the last signal
+    bool was_typed_ = false; // that signal
     int killed_on_terminal_ = 0;
     bool is_hung_up_ = false;
     std::string failure_;

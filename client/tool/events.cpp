@@ -96,8 +96,10 @@ int events::wait(std::optional<clock::time_point> until)
     ::poll(either, 2, at_most);
 
     signalfd_siginfo signal{};
-    if (::read(signals_, &signal, sizeof signal) == sizeof signal)
+    if (::read(signals_, &signal, sizeof signal) == sizeof signal) {
+        was_typed_ = signal.ssi_code == SI_KERNEL;
         return static_cast<int>(signal.ssi_signo);
+    }
     std::uint64_t count = 0;
     [[maybe_unused]] const auto forgotten = ::read(calls_, &count, sizeof count);
     return 0;

@@ -23,6 +23,8 @@ public:
     // returns 0 after an hour.
     int wait(std::optional<clock::time_point> until = std::nullopt);
     void call() const noexcept; // from any thread
+    // Whether the last signal was typed, so that our process group has it, too.
+    [[nodiscard]] bool was_typed() const noexcept { return was_typed_; }
 
     // Stops this process, or with 0 its process group, by SIGTSTP, and returns when it is continued. Returns false at
     // once if the signal is ignored, or if no shell would continue us, as in an orphaned process group (ssh -t).
@@ -40,6 +42,7 @@ private:
     sigset_t found_;
     int signals_;
     int calls_;
+    bool was_typed_ = false;
     int ends_by_ = 0;
     pid_t ends_ = 0;
 };

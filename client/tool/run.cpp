@@ -219,7 +219,7 @@ int run(const std::function<client()> &connect, const request &asked)
         const int status = running.wait(held->stop_token());
         const int result = release(locks, *held, asked, events, status, running.failure());
         if (const int number = running.killed_on_terminal(); number != 0 && result == 128 + number)
-            return events.end_by(number, 0);
+            return events.end_by(number, running.had_terminal() ? 0 : ::getpid());
         return result;
     } catch (const std::exception &failure) { // no process could be started
         internal::tool_access::fail(*held, failure);

@@ -1,6 +1,7 @@
 #include "scene.hpp"
 
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
 
@@ -106,6 +107,23 @@ TEST(terminal, ctrl_z_stops_a_script_and_ctrl_c_ends_it)
     shell.type("echo status $?\n");
     EXPECT_TRUE(shell.says("status 130"));
     EXPECT_EQ(shell.out().find("ready 2"), std::string::npos) << shell.out();
+    EXPECT_EQ(state(), "free");
+    shell.type("exit\n");
+    shell.wait();
+}
+
+// Ctrl-C reaches the tool and the script, and the tool passes it on.
+TEST(terminal, ctrl_c_ends_a_script_whose_command_has_no_terminal)
+{
+    std::ofstream{"script"} << "for i in 1 2; do shedlock run " << name()
+                            << " --at-most 1h -- sh -c 'touch ready.$0; exec sleep 3600' $i >out; done\n";
+    process shell{terminal, interactive_shell};
+    shell.type("bash script\n");
+    ASSERT_TRUE(comes_true([] { return std::filesystem::exists("ready.1"); }));
+    shell.type(ctrl_c);
+    shell.type("echo status $?\n");
+    EXPECT_TRUE(shell.says("status 130"));
+    EXPECT_FALSE(std::filesystem::exists("ready.2"));
     EXPECT_EQ(state(), "free");
     shell.type("exit\n");
     shell.wait();
