@@ -75,9 +75,8 @@ void client::finish(lock &mine, outcome how)
     const uncancelled here;
     if (!is_live(mine.lease_))
         return; // the work has released or detached it
-    // A child that was forked in the work must not release its parent's lock.
-    mine.core_->require();
-    const auto &lease = *mine.lease_;
+    // Throws in a child that was forked in the work, and must not release its parent's lock.
+    const auto &lease = mine.require();
     // In this order, because keep-alive may learn of the loss meanwhile.
     const bool is_known_to_be_lost = lease.is_over() && !lease.was_done() && !lease.is_completing();
     const bool to_the_end = !is_known_to_be_lost && mine.held();

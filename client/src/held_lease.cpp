@@ -47,6 +47,7 @@ void lease::trust(clock::time_point until)
 
 void lease::extend(clock::duration at_most, const request &ask)
 {
+    const bool is_possible = at_most >= 1ms; // the server refuses less
     std::unique_lock mine{extending, std::defer_lock};
     clock::time_point before;
     try {
@@ -54,7 +55,7 @@ void lease::extend(clock::duration at_most, const request &ask)
             if (!mine.try_lock()) // keep-alive has it, and may be waiting for the connection that the caller has
                 throw busy{names.to_text() + " is being extended already, and PostgreSQL does not answer"};
             before = deadline();
-            if (at_most >= 1ms) // the server refuses less
+            if (is_possible)
                 begin_extend(at_most);
         });
         confirm_extend(at_most, sent);
@@ -64,7 +65,7 @@ void lease::extend(clock::duration at_most, const request &ask)
     } catch (const std::exception &failure) {
         if (mine && is_without_effect(failure))
             forget_extend(before);
-        else if (mine && at_most >= 1ms)
+        else if (mine && is_possible)
             doubt_extend(at_most);
         throw;
     }

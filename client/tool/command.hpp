@@ -28,7 +28,7 @@ public:
     // Once it has ended otherwise than with the exit status 0: how. "exit status 3", "signal 9 (Killed)", or why it
     // could not be started.
     [[nodiscard]] const std::string &failure() const noexcept { return failure_; }
-    // The signal that killed it, if it was typed (Ctrl-C). Otherwise 0.
+    // The signal that killed it, if it may have been typed (Ctrl-C). Otherwise 0.
     [[nodiscard]] int killed_on_terminal() const noexcept { return killed_on_terminal_; }
     // If it had the terminal, our own group did not get what was typed.
     [[nodiscard]] bool had_terminal() const noexcept { return has_terminal_; }

@@ -48,13 +48,9 @@ std::string printable(const std::string &any)
 std::string printable_uniquely(const std::string &any)
 {
     std::string marked;
-    for (std::string_view rest = any; !rest.empty();) {
-        const auto length = details::storable_length(rest);
-        const bool is_kept = length > 0 && !rest.starts_with("\\x");
-        marked += is_kept ? std::string{rest.substr(0, length)} : details::escaped(rest.substr(0, 1));
-        rest.remove_prefix(is_kept ? length : 1);
-    }
-    return without_harmful(marked, [](std::string_view letter) {
+    for (std::size_t i = 0; i < any.size(); ++i)
+        marked += any.compare(i, 2, "\\x") == 0 ? "\\x5C" : std::string{any[i]};
+    return without_harmful(details::storable(marked, 4), [](std::string_view letter) {
         return letter == "\n" ? std::string{letter} : details::printable(letter);
     });
 }
