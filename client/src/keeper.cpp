@@ -164,7 +164,7 @@ std::vector<keeper::extending> keeper::due_now(clock::time_point &next)
             next = std::min(next, one->due);
         else if (!mine.try_lock()) // the application is extending it, and will call look_again()
             next = std::min(next, now + 100ms);
-        else
+        else if (!one->what->is_over()) // detach() may have ended it, and has waited for the mutex
             due.push_back({one, std::move(mine), one->what->next().at_most}); // an extend may have changed it since
     }
     return due;

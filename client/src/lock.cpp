@@ -192,9 +192,12 @@ void lock::completed() noexcept
 
 token lock::detach()
 {
-    const auto number = require().token;
+    const uncancelled here;
+    auto &mine = require();
     end();
-    return number;
+    // If keep-alive is extending it just now, that could shorten a lease that the next owner has made longer.
+    const std::unique_lock settled{mine.extending, core_->shared.time_limit()};
+    return mine.token;
 }
 
 } // namespace shedlock

@@ -19,6 +19,11 @@ void tool_access::release_once(client &by, const names &what, token number, outc
     core.release(what, number, how, clock::now(), over, detail);
 }
 
+void tool_access::abandon(lock &held) noexcept
+{
+    held.end();
+}
+
 void tool_access::fail(lock &held, const std::exception &why) noexcept
 {
     held.fail(&why);

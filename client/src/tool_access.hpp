@@ -11,6 +11,8 @@ struct tool_access {
     // tries once more. Takes no longer than `patience`, or client_settings::timeout if that is less.
     static void release_once(client &, const names &, token, outcome, std::string_view detail = {},
                              clock::duration patience = clock::duration::max());
+    // Ends the lock, without releasing it or waiting for anything.
+    static void abandon(lock &) noexcept;
     // Releases as failed, because of this exception.
     static void fail(lock &, const std::exception &) noexcept;
     // Returns when a stop is requested, or when the session that holds the lock is lost. Then so is the lock.

@@ -113,11 +113,13 @@ int release(client &locks, lock &held, const request &asked, events &events, int
     const auto end = held.deadline();
     const auto id = held.token();
     try {
-        if (stopped) // the lease ends by itself very soon
-            internal::tool_access::release_once(locks, asked.names, held.detach(), outcome::failed,
+        if (stopped) { // the lease ends by itself very soon
+            internal::tool_access::abandon(held);
+            internal::tool_access::release_once(locks, asked.names, id, outcome::failed,
                                                 "stopped because its lease was about to end", std::chrono::seconds{1});
-        else
+        } else {
             held.release(is_done ? outcome::done : outcome::failed, failure);
+        }
     } catch (const lock_lost &lost) {
         if (!stopped) // otherwise it was said
             say(lost.what());

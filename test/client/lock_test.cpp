@@ -184,6 +184,24 @@ TEST_F(lock_test, is_inert_when_released_and_when_detached)
     EXPECT_EQ(heard.texts(), "");
 }
 
+TEST_F(lock_test, detach_waits_for_an_extend_that_keep_alive_has_sent)
+{
+    std::promise<void> is_extending, may_go_on;
+    shedlock::client keeping{server::connection(), {.timeout = 1h, .on_activity = [&](const shedlock::activity &one) {
+                                                        if (one.what != shedlock::activity::kind::extended)
+                                                            return;
+                                                        is_extending.set_value();
+                                                        may_go_on.get_future().wait();
+                                                    }}};
+    auto mine = keeping.try_acquire(name, {.at_most = 1h, .keep_alive = true});
+    advance_clock(21min);
+    is_extending.get_future().wait();
+    auto detached = std::async(std::launch::async, [&] { return mine->detach(); });
+    EXPECT_EQ(detached.wait_for(300ms), std::future_status::timeout);
+    may_go_on.set_value();
+    locks.release(name, detached.get());
+}
+
 // ThreadSanitizer and AddressSanitizer see more than this does.
 TEST_F(lock_test, may_be_asked_while_it_is_released)
 {

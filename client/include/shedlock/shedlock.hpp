@@ -242,7 +242,8 @@ public:
     // The transaction has committed: the lock is inert from now on.
     void completed() noexcept;
 
-    // Hands the acquisition over, without releasing it, to whoever uses the token from now on. Ends keep-alive.
+    // Hands the acquisition over, without releasing it, to whoever uses the token from now on. Ends keep-alive, and
+    // waits for an extend that it has already sent, but no longer than client_settings::timeout.
     shedlock::token detach();
 
 private:
