@@ -167,8 +167,8 @@ TEST_F(completion_test, of_several_names_only_those_not_completed_are_kept_and_r
     advance_clock(21min);
     EXPECT_TRUE(server::comes_true([&] { return mine->stop_token().stop_requested(); }));
     EXPECT_FALSE(mine->held());
+    EXPECT_TRUE(server::comes_true([&] { return heard.include(event::kind::lost); })) << heard.texts();
     EXPECT_EQ(heard.all().size(), 1u) << heard.texts();
-    EXPECT_TRUE(heard.include(event::kind::lost)) << heard.texts();
 }
 
 TEST_F(completion_test, of_several_names_one_that_is_lost_is_reported)
