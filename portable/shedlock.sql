@@ -2653,12 +2653,14 @@ DECLARE
 -- end: Names
 BEGIN
     -- The view finds the functions by the schema and the owner of the table, so that it still works after a restore
-    -- into another schema and after REASSIGN OWNED.
+    -- into another schema and after REASSIGN OWNED. Operators are qualified, because another role may have left some
+    -- in this schema that match the types of their operands better than those of pg_catalog do.
     EXECUTE pg_catalog.format('CREATE OR REPLACE VIEW shedlock_routines AS
         SELECT p.oid::regprocedure AS routine
           FROM pg_catalog.pg_proc p
                JOIN pg_catalog.pg_class t ON t.relnamespace = p.pronamespace AND t.relowner = p.proowner
-         WHERE t.oid = ''shedlock''::regclass AND p.proname ~ %L::text', ours);
+         WHERE t.oid OPERATOR(pg_catalog.=) ''shedlock''::regclass::oid
+           AND p.proname::text OPERATOR(pg_catalog.~) %L::text', ours);
 END
 $$;
 
@@ -3873,8 +3875,8 @@ BEGIN
     FOR one IN
         SELECT p.oid FROM pg_catalog.pg_proc p
          WHERE p.oid = ANY (SELECT routine::oid FROM shedlock_routines)
-           AND p.proname ~ '^shedlock_(acquire|extend|release|complete)(_token)?$'
-           AND p.proargtypes[0] = 'text'::regtype
+           AND p.proname::text OPERATOR(pg_catalog.~) '^shedlock_(acquire|extend|release|complete)(_token)?$'
+           AND p.proargtypes[0] OPERATOR(pg_catalog.=) 'text'::regtype::oid
            AND pg_catalog.strpos(p.prosrc, '@here@') > 0
     LOOP
         EXECUTE pg_catalog.regexp_replace(

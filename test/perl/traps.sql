@@ -49,12 +49,18 @@ BEGIN
         SELECT format('CREATE OPERATOR %I.%s (LEFTARG = %s, RIGHTARG = %3$s, FUNCTION = %1$I.trapped)', home, o, t)
           FROM unnest(ARRAY['text', 'varchar', 'name', 'timestamp', 'timestamptz', 'interval', 'oid', 'bigint', 'int',
                             '"char"', 'boolean', 'numeric']) t,
-               unnest(ARRAY['=', '<>', '<', '<=', '>', '>=', '+', '-', '*', '/', '%', '||']) o
+               unnest(ARRAY['=', '<>', '<', '<=', '>', '>=', '+', '-', '*', '/', '%', '||', '~', '!~', '~~']) o
+         UNION ALL -- of different types, for which pg_catalog has a cast and no operator
+        SELECT format('CREATE OPERATOR %I.%s (LEFTARG = %s, RIGHTARG = %s, FUNCTION = %1$I.trapped)', home, o, a, b)
+          FROM unnest(ARRAY['oid', 'name', 'text', 'regclass', 'regtype', 'regproc', 'regrole', 'regnamespace']) a,
+               unnest(ARRAY['oid', 'name', 'text', 'regclass', 'regtype', 'regproc', 'regrole', 'regnamespace']) b,
+               unnest(ARRAY['=', '<>']) o
+         WHERE a <> b
     LOOP
         IF bait LIKE '%.= %' THEN
-            EXECUTE format('CREATE FUNCTION %I.trapped(%s, %2$s) RETURNS boolean LANGUAGE plpgsql
+            EXECUTE format('CREATE FUNCTION %I.trapped(%s, %s) RETURNS boolean LANGUAGE plpgsql
                             AS $$ BEGIN RETURN regress_evil.trap(); END $$',
-                           home, substring(bait FROM 'LEFTARG = ([^,]+),'));
+                           home, substring(bait FROM 'LEFTARG = ([^,]+),'), substring(bait FROM 'RIGHTARG = ([^,]+),'));
         END IF;
         EXECUTE bait;
         made := made + 1;
