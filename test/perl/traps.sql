@@ -9,6 +9,7 @@ END $$;
 -- PL/pgSQL functions use.
 CREATE FUNCTION regress_evil.lay_traps(home text) RETURNS bigint LANGUAGE plpgsql AS $lay$
 DECLARE
+    mixed CONSTANT text[] := '{oid,name,text,regclass,regtype,regproc,regrole,regnamespace}';
     bait text;
     made bigint := 0;
 BEGIN
@@ -50,11 +51,9 @@ BEGIN
           FROM unnest(ARRAY['text', 'varchar', 'name', 'timestamp', 'timestamptz', 'interval', 'oid', 'bigint', 'int',
                             '"char"', 'boolean', 'numeric']) t,
                unnest(ARRAY['=', '<>', '<', '<=', '>', '>=', '+', '-', '*', '/', '%', '||', '~', '!~', '~~']) o
-         UNION ALL -- of different types, for which pg_catalog has a cast and no operator
+         UNION ALL -- for different types: pg_catalog has few of these, and casts an operand instead
         SELECT format('CREATE OPERATOR %I.%s (LEFTARG = %s, RIGHTARG = %s, FUNCTION = %1$I.trapped)', home, o, a, b)
-          FROM unnest(ARRAY['oid', 'name', 'text', 'regclass', 'regtype', 'regproc', 'regrole', 'regnamespace']) a,
-               unnest(ARRAY['oid', 'name', 'text', 'regclass', 'regtype', 'regproc', 'regrole', 'regnamespace']) b,
-               unnest(ARRAY['=', '<>']) o
+          FROM unnest(mixed) a, unnest(mixed) b, unnest(ARRAY['=', '<>']) o
          WHERE a <> b
     LOOP
         IF bait LIKE '%.= %' THEN
