@@ -38,6 +38,7 @@ constexpr auto times_query = R"(
      ORDER BY k.tick)";
 
 // As in check.cpp, last_done_tick is the time of a Java run if it is that of the row, or later than any of our ticks.
+// It may also be our last run's, if the clock stepped back while that lasted.
 constexpr auto rows_query = R"(
     SELECT l.name, l.token, extract(epoch FROM CASE WHEN l.run_tick OPERATOR(pg_catalog.=) l.last_tick
                                                     THEN l.run_tick END),
@@ -49,6 +50,8 @@ constexpr auto rows_query = R"(
            (l.ends_with_session IS NULL AND l.last_done_tick OPERATOR(pg_catalog.=) l.locked_at)
            OR extract(epoch FROM l.last_done_tick) OPERATOR(pg_catalog.>)
               (COALESCE(extract(epoch FROM l.last_done_at), '-Infinity') OPERATOR(pg_catalog.+) 60)
+              AND (l.last_outcome OPERATOR(pg_catalog.=) 'done' AND l.run_tick OPERATOR(pg_catalog.=) l.last_done_tick)
+                  IS NOT TRUE
       FROM @extschema@.shedlock_locks($1::pg_catalog.text[]) l)";
 
 // All markers, whose name is empty, however old they are. A run may end half a minute before its tick.
@@ -62,8 +65,10 @@ constexpr auto history_query = R"(
     SELECT h.name, NULL, NULL, NULL, NULL, extract(epoch FROM h.ended_at), h.outcome, NULL
       FROM @extschema@.shedlock_history('{""}'::pg_catalog.text[], NULL, NULL) h)";
 
+// What ran out is recorded later than it ended.
 constexpr auto earliest_query = R"(
-    SELECT extract(epoch FROM pg_catalog.min(h.ended_at)) FROM @extschema@.shedlock_history(NULL, NULL, NULL) h)";
+    SELECT extract(epoch FROM pg_catalog.min(h.ended_at)) FROM @extschema@.shedlock_history(NULL, NULL, NULL) h
+     WHERE h.outcome OPERATOR(pg_catalog.<>) 'ran out')";
 
 constexpr auto local_query = R"(
     WITH z AS MATERIALIZED (SELECT pg_catalog.set_config('TimeZone', $2::pg_catalog.text, true) AS zone)
@@ -126,7 +131,7 @@ void read_locks(internal::session &session, const std::vector<std::string> &name
     }
 }
 
-// Returns the markers, and when the earliest row was written.
+// Returns the markers, and when the earliest row was written. What ran out was recorded later than it ended.
 std::pair<std::vector<marker>, std::optional<instant>> read_history(internal::session &session,
                                                                     const std::vector<std::string> &names,
                                                                     instant since, std::map<std::string, job> &jobs)
@@ -135,17 +140,18 @@ std::pair<std::vector<marker>, std::optional<instant>> read_history(internal::se
     std::optional<instant> earliest;
     const auto from = since == instant::min() ? "-Infinity" : std::to_string(since.time_since_epoch() / 1s);
     for (const auto &row : session.ask(history_query, {internal::array_literal(names), from}).rows) {
-        const auto written = to_instant(row[5]).value_or(instant{});
+        const auto ended_at = to_instant(row[5]).value_or(instant{});
         if (row[0] == "") {
-            markers.push_back({written, row[6] == "on"});
+            markers.push_back({ended_at, row[6] == "on"});
             continue;
         }
         auto run = to_run(row);
-        run.ended_at = written;
+        run.ended_at = ended_at;
         run.outcome = row[6].value_or("");
         run.detail = row[7];
         jobs[row[0].value_or("")].runs.push_back(run);
-        earliest = std::min(earliest.value_or(written), written);
+        if (run.outcome != "ran out")
+            earliest = std::min(earliest.value_or(ended_at), ended_at);
     }
     return {markers, earliest};
 }

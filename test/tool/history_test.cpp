@@ -293,6 +293,14 @@ TEST(history, does_not_know_what_a_Java_client_did)
     expect_table(history_of(of_years(4)), 0, still);
 }
 
+TEST(history, knows_its_own_run_during_which_the_clock_stepped_back)
+{
+    keep();
+    ask("SELECT shedlock_release_token(" + literal(name()) + ", " + acquire() + ')');
+    ask("UPDATE shedlock SET last_done_at = last_done_at - interval '2 min' WHERE name = " + literal(name()));
+    EXPECT_EQ(history_of(of_years(3)).out.find("unknown"), std::string::npos);
+}
+
 TEST(history, takes_since_as_an_instant_or_as_a_time_back_from_now)
 {
     keep();
@@ -407,6 +415,12 @@ TEST(history_database, has_no_record_of_the_ticks_while_it_was_off)
     there.sql(marker(years_ago(4), "on"));
     there.sql(marker(years_ago(3) + " + interval '9 months'", "off"));
     there.sql(marker(years_ago(2) + " + interval '9 months'", "on"));
+    EXPECT_EQ(states(), "no record not run no record no record not run due ");
+    // What ran out was recorded later than it ended.
+    const auto ended_at = quoted(years_ago(5) + " - interval '30 s'");
+    for (const auto &lock : {std::string{"other"}, name()})
+        there.sql("INSERT INTO shedlock_history (name, token, holder, ended_at, outcome) VALUES (" + literal(lock) +
+                  ", 1, 'web-2', " + ended_at + ", 'ran out')");
     EXPECT_EQ(states(), "no record not run no record no record not run due ");
     // Markers have been deleted as too old. Then the earliest row that is left decides, whatever its name.
     there.sql("UPDATE shedlock_history SET ended_at = " + quoted(years_ago(5) + " + interval '1 hour'") +
