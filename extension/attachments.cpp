@@ -76,11 +76,20 @@ void check_triggers(Relation table, table_shape &shape)
     }
 }
 
-void check_constraints(Relation table, const table_shape &shape)
+// Calls `visit` with the name of each CHECK constraint that is enforced.
+template <typename Visit> void visit_checks(Relation table, Visit visit)
 {
     const TupleConstr *const constraints = RelationGetDescr(table)->constr;
-    for (int i = 0; constraints && i < constraints->num_check; i++) {
-        const char *const name = constraints->check[i].ccname;
+    for (int i = 0; constraints && i < constraints->num_check; i++)
+#if PG_VERSION_NUM >= 180000
+        if (constraints->check[i].ccenforced)
+#endif
+            visit(constraints->check[i].ccname);
+}
+
+void check_constraints(Relation table, const table_shape &shape)
+{
+    visit_checks(table, [&](const char *name) {
         const Oid id = get_relation_constraint_oid(shape.table, name, false);
         const HeapTuple constraint = SearchSysCache1(CONSTROID, ObjectIdGetDatum(id));
         if (!HeapTupleIsValid(constraint) || is_on_ours(constraint, shape))
@@ -88,7 +97,7 @@ void check_constraints(Relation table, const table_shape &shape)
                             psprintf("constraint \"%s\" is on a column of the locks, and would not be checked", name),
                             "Drop the constraint.");
         ReleaseSysCache(constraint);
-    }
+    });
 }
 
 // When a role queries the table, the planner evaluates constant parts of expressions in statistics objects with the
@@ -192,8 +201,9 @@ void require_insertable(Relation table, const table_shape &shape, std::string_vi
                 table, name,
                 psprintf("column \"%s\" is NOT NULL, has a default or is generated", NameStr(column->attname)));
     });
-    if (const TupleConstr *const constraints = RelationGetDescr(table)->constr; constraints->num_check > 0)
-        report_no_insert(table, name, psprintf("constraint \"%s\" would not be checked", constraints->check[0].ccname));
+    visit_checks(table, [&](const char *constraint) {
+        report_no_insert(table, name, psprintf("constraint \"%s\" would not be checked", constraint));
+    });
 }
 
 void require_checked(Relation table, const table_shape &shape, std::string_view name)

@@ -58,6 +58,9 @@ DO $$
 DECLARE
     schema_name CONSTANT text := current_setting('shedlock_portable.home');
     home CONSTANT text := quote_ident(schema_name);
+    -- From PostgreSQL 16 on, a member WITH INHERIT FALSE, SET FALSE cannot act as the role.
+    to_act CONSTANT text := CASE WHEN current_setting('server_version_num')::int < 160000 THEN 'MEMBER'
+                                 ELSE 'USAGE, SET, MEMBER WITH ADMIN OPTION' END;
     existing regclass;
     table_owner regrole;
     found record;
@@ -121,8 +124,8 @@ BEGIN
          WHERE NOT r.rolsuper AND r.rolname <> 'pg_database_owner'
            AND (has_schema_privilege(r.oid, home::regnamespace, 'CREATE')
                     AND NOT has_schema_privilege('public', home::regnamespace, 'CREATE')
-                OR pg_has_role(r.oid, (SELECT nspowner FROM pg_namespace WHERE oid = home::regnamespace), 'MEMBER'))
-           AND NOT pg_has_role(r.oid, current_user, 'MEMBER')) r);
+                OR pg_has_role(r.oid, (SELECT nspowner FROM pg_namespace WHERE oid = home::regnamespace), to_act))
+           AND NOT pg_has_role(r.oid, current_user, to_act)) r);
     IF creators <> '' THEN
         RAISE insufficient_privilege
             USING MESSAGE = format('cannot install shedlock in schema %s: others may create objects there: %s',
@@ -204,6 +207,8 @@ BEGIN
 END
 $do$;
 
+-- is_session: whether the setting of shedlock__session is one that it may have made. Any session can set it to any text.
+-- (With {1,18} the regular expression would take four times as long.) is_rest: the same of the variable there.
 -- no_history: whether there is nothing for shedlock__record to do. history_fault: why the table `history` cannot be the
 -- history; NULL if it can, or if there is none. As in extension/history_shape.cpp, except that an INSERT takes care of
 -- additional columns and of other kinds of indexes, and is concerned by others' code and by forced row security.
@@ -225,9 +230,13 @@ DECLARE
                         AND d.objid IN (SELECT oid FROM pg_constraint WHERE conrelid = @table@.oid)
                     OR d.classid = 'pg_class'::regclass
                         AND d.objid IN (SELECT indexrelid FROM pg_index WHERE indrelid = @table@.oid))$text$;
+    is_rest CONSTANT text := $text$rest ~ '^[0-9]+[.,][0-9a-f]{8}$' AND length(rest) < 28$text$;
 BEGIN
     PERFORM pg_catalog.set_config('shedlock_portable.foreign_code',
         pg_catalog.replace(foreign_code, '@table@', 't'), true);
+    PERFORM pg_catalog.set_config('shedlock_portable.is_session',
+                pg_catalog.replace(is_rest, 'rest', $text$current_setting('shedlock_portable.session', true)$text$), true),
+            pg_catalog.set_config('shedlock_portable.is_rest', is_rest, true);
     PERFORM pg_catalog.set_config('shedlock_portable.no_history',
         $text$to_regclass('@extschema@.shedlock_history') IS NULL$text$, true);
     PERFORM pg_catalog.set_config('shedlock_portable.history_fault', pg_catalog.replace($text$(
@@ -374,8 +383,8 @@ BEGIN
             ('usual_acquire', 'kept_until', 'now'),
             ('usual_acquire', 'asked_tick', 'NULL::timestamp'),
             ('usual_acquire', 'ticks', ''),
-            -- Before the first call of shedlock__session the end would be /PID.:TOKEN.
-            ('usual_acquire', 'is_usual', $text$s.locked_at <= s.last_done_tick AND ending NOT LIKE '%.:%'$text$),
+            -- Before the first call of shedlock__session there is no such setting.
+            ('usual_acquire', 'is_usual', $text$s.locked_at <= s.last_done_tick AND @is_session@$text$),
             ('usual_acquire', 'granted', 'is_exact'),
             ('usual_acquire', 'refused', 'false'),
             ('usual_acquire', 'kind', $text$':'$text$),
@@ -458,7 +467,7 @@ BEGIN
     PERFORM pg_catalog.set_config('shedlock_portable.usual_release',
         replace(replace(usual, '@is_usual@', 'true'), '@is_owner@',
             $text$s.locked_by COLLATE "default" LIKE concat('%/', pg_backend_pid(), '.',
-                   current_setting('shedlock_portable.session', true), ':',
+                   translate(current_setting('shedlock_portable.session', true), E'%_\\', '///'), ':',
                    (extract(epoch FROM s.locked_at) * 1000000)::bigint)$text$), true);
     PERFORM pg_catalog.set_config('shedlock_portable.usual_release_token',
         replace(replace(usual,
@@ -813,7 +822,7 @@ DECLARE
     rest text := current_setting(setting, true);
     start timestamptz;
 BEGIN
-    IF rest = '' OR strpos(rest, '/') > 0 OR rest IS NULL THEN
+    IF (@is_rest@) IS NOT TRUE THEN
         start := (SELECT backend_start FROM pg_stat_get_activity(pg_backend_pid()));
         rest := @extschema@.shedlock__number(COALESCE(start, clock_timestamp()) AT TIME ZONE interval '0')
             || CASE WHEN start IS NULL THEN ',' ELSE '.' END || @extschema@.shedlock__server();
@@ -2305,7 +2314,9 @@ CREATE OR REPLACE FUNCTION shedlock__forget(name text) RETURNS boolean
 DECLARE
     seen @extschema@.shedlock__row;
 BEGIN
-    IF EXISTS (SELECT FROM pg_constraint WHERE confrelid = '@extschema@.shedlock'::regclass AND contype = 'f') THEN
+    -- One that is NOT ENFORCED has no triggers.
+    IF EXISTS (SELECT FROM pg_constraint k JOIN pg_trigger g ON g.tgconstraint = k.oid
+                WHERE k.confrelid = '@extschema@.shedlock'::regclass AND k.contype = 'f') THEN
         RAISE object_not_in_prerequisite_state
             USING MESSAGE = format('cannot forget lock "%s": foreign keys of other tables refer to the lock table',
                                    name),
@@ -2485,7 +2496,10 @@ BEGIN
          indexes AS (SELECT i.*,
                             i.indnatts = 1
                             AND i.indkey[0] = (SELECT attnum FROM columns WHERE attname = 'name') AS is_on_name
-                       FROM pg_index i WHERE i.indrelid = id)
+                       FROM pg_index i WHERE i.indrelid = id),
+         checks AS (SELECT * FROM pg_constraint k
+                     WHERE conrelid = id AND contype IN ('c', 'n') -- n: NOT NULL, from PostgreSQL 18 on
+                       AND to_jsonb(k) -> 'conenforced' IS DISTINCT FROM 'false') -- from 18 on
     SELECT f.what, f.remedy INTO what, remedy FROM (
         SELECT 1, 'it is not an ordinary table', 'Rename or drop it, and run shedlock.sql again.' WHERE t.relkind <> 'r'
         UNION ALL SELECT 2, 'its owner does not own the functions, which would run whatever the owner attaches to it',
@@ -2524,12 +2538,11 @@ BEGIN
                 format('ALTER TABLE %s NO FORCE ROW LEVEL SECURITY.', id::regclass)
             WHERE t.relrowsecurity AND t.relforcerowsecurity
         UNION ALL SELECT 7, format('constraint "%s" is on a column of the locks', conname), 'Drop the constraint.'
-            FROM pg_constraint k, ours
-            WHERE k.conrelid = id AND k.contype = 'c'
-              AND (k.conkey && ours.numbers OR 0 >= ANY (k.conkey)) -- 0: the whole row
+            FROM checks k, ours
+            WHERE k.contype = 'c' AND (k.conkey && ours.numbers OR 0 >= ANY (k.conkey)) -- 0: the whole row
         UNION ALL SELECT 7, format('constraint "%s" is not valid, so it may refuse rows that exist', conname),
                 format('ALTER TABLE %s VALIDATE CONSTRAINT %I.', id::regclass, conname)
-            FROM pg_constraint WHERE conrelid = id AND contype = 'c' AND NOT convalidated
+            FROM checks WHERE NOT convalidated
         UNION ALL SELECT 8,
                 format('it uses %s of role %s, which would run as the functions'' owner', c.what, c.owner),
                 'Drop it, or let the owner of the table own what it uses.'
@@ -2606,11 +2619,14 @@ BEGIN
     ) f (no, what, remedy) ORDER BY f.no LIMIT 1;
     IF what IS NULL AND current_setting('transaction_read_only') = 'off' THEN
         -- PostgreSQL refuses these if a publication has the table and subscribers could not tell its rows apart.
-        -- EXPLAIN does not run triggers.
+        -- EXPLAIN does not run triggers. The error gives the table lock back: shedlock_keep_history waits for it.
         BEGIN
             EXECUTE 'EXPLAIN UPDATE @extschema@.shedlock SET name = name WHERE false';
             EXECUTE 'EXPLAIN DELETE FROM @extschema@.shedlock WHERE false';
+            RAISE SQLSTATE 'SL0NO';
         EXCEPTION
+            WHEN SQLSTATE 'SL0NO' THEN
+                NULL;
             WHEN object_not_in_prerequisite_state THEN
                 what := 'it is published, but has no replica identity';
                 remedy := 'ALTER TABLE ... ADD PRIMARY KEY (name), or set REPLICA IDENTITY.';
@@ -3290,6 +3306,9 @@ DECLARE
                     FROM pg_class t WHERE t.oid = $1 AND NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'shedlock')
                    UNION ALL
                   SELECT extnamespace::regnamespace, extowner, true FROM pg_extension WHERE extname = 'shedlock'),
+        -- From PostgreSQL 16 on, a member WITH INHERIT FALSE, SET FALSE cannot act as the role.
+        members AS (SELECT CASE WHEN current_setting('server_version_num')::int < 160000 THEN 'MEMBER'
+                                ELSE 'USAGE, SET, MEMBER WITH ADMIN OPTION' END AS to_act),
         advice AS (SELECT 'Let one server grant all locks, and all clients connect to it') $sources$;
 -- shared: Second
     -- Created by mistake, or left behind. Foreign tables and tables of other extensions do not count.
@@ -3353,7 +3372,9 @@ BEGIN
                                    'last_tick,last_done_tick,last_done_at,run_tick}')
             UNION ALL
             SELECT format('constraint "%s" would not be checked', conname)
-              FROM pg_constraint, homes WHERE conrelid = $1 AND contype = 'c' AND is_extension) w (what)
+              FROM pg_constraint k, homes
+             WHERE conrelid = $1 AND contype = 'c' AND is_extension
+               AND to_jsonb(k) -> 'conenforced' IS DISTINCT FROM 'false') w (what) -- from PostgreSQL 18 on
      ORDER BY what $q$, NULL),
 
 -- Row security does not concern us: the extension does not use SQL, and the portable edition owns the table.
@@ -3395,30 +3416,30 @@ BEGIN
                 ELSE format('REVOKE CREATE ON SCHEMA %s from them: '
                             'with an overload they can keep every lock from being acquired. '
                             'The owner of the schema can replace the functions and act as their owner', home) END
-      FROM homes,
+      FROM homes, members,
            LATERAL (SELECT 'PUBLIC' AS creator WHERE has_schema_privilege('public', home, 'CREATE')
                     UNION ALL
                     SELECT r.oid::regrole::text FROM pg_roles r
                      WHERE NOT r.rolsuper AND r.rolname <> 'pg_database_owner'
-                       AND NOT pg_has_role(r.oid, installer, 'MEMBER')
+                       AND NOT pg_has_role(r.oid, installer, to_act)
                        AND (has_schema_privilege(r.oid, home, 'CREATE')
                                 AND NOT has_schema_privilege('public', home, 'CREATE')
                             OR NOT is_extension
-                               AND pg_has_role(r.oid, (SELECT nspowner FROM pg_namespace WHERE oid = home), 'MEMBER'))
+                               AND pg_has_role(r.oid, (SELECT nspowner FROM pg_namespace WHERE oid = home), to_act))
                        AND NOT (is_extension
                                 AND pg_has_role(r.oid,
                                                 (SELECT datdba FROM pg_database WHERE datname = current_database()),
-                                                'MEMBER'))) c
+                                                to_act))) c
      GROUP BY home, is_extension $q$, NULL),
 
 ($q$ SELECT 'error',
            format('role %s owns function %s, which may be called instead of ours',
                   p.proowner::regrole, p.oid::regprocedure),
            format('DROP ROUTINE %s', p.oid::regprocedure)
-      FROM homes JOIN pg_proc p ON p.pronamespace = home
+      FROM members, homes JOIN pg_proc p ON p.pronamespace = home
      WHERE EXISTS (SELECT FROM pg_proc o WHERE (o.pronamespace, o.proname) = (home, p.proname) AND o.oid <> p.oid)
        AND NOT EXISTS (SELECT FROM pg_roles r
-                        WHERE r.oid = p.proowner AND (r.rolsuper OR pg_has_role(r.oid, installer, 'MEMBER')))
+                        WHERE r.oid = p.proowner AND (r.rolsuper OR pg_has_role(r.oid, installer, to_act)))
        AND starts_with(p.proname, 'shedlock_')
      ORDER BY p.oid::regprocedure::text $q$, NULL),
 
@@ -4106,8 +4127,10 @@ $here$PERFORM FROM pg_proc
     IF NOT FOUND THEN
         @moved@
     END IF;$here$ END;
-    -- shedlock_run has its caller's rights, so the owner says nothing. If it has been moved, then the one that is in
-    -- its place was created later. It finds itself by a text that nobody could know when it was made.
+    -- shedlock_run has its caller's rights, so it looks for one that belongs to the role that wrote it. After REASSIGN
+    -- OWNED and pg_restore --no-owner there is none. Then, if it has been moved, the one in its place was created later;
+    -- and it finds itself by a text that nobody could know when it was made. That alone does not do: the owner of an
+    -- older function could give it the name and the text.
     run_here CONSTANT text := CASE WHEN knows_itself THEN
 $here$GET DIAGNOSTICS itself = PG_ROUTINE_OID;
     PERFORM FROM pg_catalog.pg_proc p
@@ -4116,11 +4139,12 @@ $here$GET DIAGNOSTICS itself = PG_ROUTINE_OID;
 $here$PERFORM FROM pg_catalog.pg_proc p
       WHERE p.proname OPERATOR(pg_catalog.=) 'shedlock_run'
         AND p.pronamespace OPERATOR(pg_catalog.=) pg_catalog.to_regnamespace('@extschema@')::pg_catalog.oid
-        AND NOT EXISTS (SELECT FROM pg_catalog.pg_proc o
-                         WHERE o.proname OPERATOR(pg_catalog.=) 'shedlock_run'
-                           AND o.pronamespace OPERATOR(pg_catalog.<>) p.pronamespace
-                           AND pg_catalog.strpos(o.prosrc, '@mark@') OPERATOR(pg_catalog.>) 0
-                           AND o.oid OPERATOR(pg_catalog.<) p.oid);$here$ END
+        AND (pg_catalog.pg_get_userbyid(p.proowner) OPERATOR(pg_catalog.=) @writer@
+             OR NOT EXISTS (SELECT FROM pg_catalog.pg_proc o
+                             WHERE o.proname OPERATOR(pg_catalog.=) 'shedlock_run'
+                               AND o.pronamespace OPERATOR(pg_catalog.<>) p.pronamespace
+                               AND pg_catalog.strpos(o.prosrc, '@mark@') OPERATOR(pg_catalog.>) 0
+                               AND o.oid OPERATOR(pg_catalog.<) p.oid));$here$ END
 || $here$
     IF NOT FOUND THEN
         @moved@
@@ -4136,12 +4160,13 @@ BEGIN
     FOR routine IN EXECUTE format('SELECT routine FROM %s.shedlock_routines', home) LOOP
         definition := pg_get_functiondef(routine);
         FOREACH known IN ARRAY ARRAY['usual_acquire', 'usual_acquire_token', 'usual_extend', 'usual_release',
-                                     'usual_release_token', 'take', 'default_holder', 'columns', 'no_history',
-                                     'history_fault', 'foreign_code'] LOOP
+                                     'usual_release_token', 'take', 'default_holder', 'columns', 'is_session',
+                                     'is_rest', 'no_history', 'history_fault', 'foreign_code'] LOOP
             definition := replace(definition, '@' || known || '@', current_setting('shedlock_portable.' || known));
         END LOOP;
         definition := replace(replace(replace(replace(definition, '@here@', here), '@run_here@', run_here),
                                       '@mark@', gen_random_uuid()::text), '@moved@', moved);
+        definition := replace(definition, '@writer@', quote_literal(current_user) || '::pg_catalog.name');
         EXECUTE replace(replace(replace(definition, '@itself@', routine::regproc::text), '@quoted@',
             (SELECT format('"%s"."%s"', current_setting('shedlock_portable.home'), p.proname)
                FROM pg_proc p WHERE p.oid = routine)), '@extschema@', home);

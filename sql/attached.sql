@@ -146,6 +146,8 @@ SELECT after($x$TRUNCATE shedlock; CREATE INDEX ON shedlock ((trap('INDEX')))$x$
 SELECT after($x$TRUNCATE shedlock; CREATE INDEX ON shedlock (name) WHERE trap('PREDICATE')$x$);
 -- What concerns only columns that we never write keeps us at most from inserting a row.
 SELECT after($x$ALTER TABLE shedlock ADD extra text CHECK (extra <> '')$x$);
+SELECT after('ALTER TABLE shedlock ADD extra text'
+    || CASE WHEN current_setting('server_version_num')::int < 180000 THEN '' ELSE ' CHECK (name = extra) NOT ENFORCED' END);
 SELECT after($x$ALTER TABLE shedlock ADD extra int GENERATED ALWAYS AS IDENTITY$x$);
 SELECT after($x$ALTER TABLE shedlock ADD extra int; CREATE UNIQUE INDEX ON shedlock (extra)$x$);
 SELECT after($x$

@@ -69,6 +69,13 @@ my $start_of = sub { (split /\n/, answer('before', "SET search_path = refusing; 
 $node->safe_psql('before', 'CREATE SCHEMA refusing; GRANT ALL ON SCHEMA refusing TO attacker');
 like($start_of->(), qr/ERROR:  cannot install shedlock in schema refusing: others may create objects there: attacker/,
 	'a schema in which another role may create objects is refused');
+if ($node->safe_psql('before', 'SHOW server_version_num') >= 160000)
+{
+	$node->safe_psql('before', 'GRANT postgres TO attacker WITH INHERIT FALSE, SET FALSE');
+	like($start_of->(), qr/others may create objects there: attacker/,
+		'... even if it is a member of the installing role, as which it cannot act');
+	$node->safe_psql('before', 'REVOKE postgres FROM attacker');
+}
 for (
 	['FUNCTION refusing.shedlock_release(name text, done boolean) RETURNS boolean LANGUAGE sql AS $$ SELECT true $$',
 		qr/routine refusing\.shedlock_release\(text,boolean\)/],

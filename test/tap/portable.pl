@@ -120,6 +120,13 @@ database('decoyed', q[CREATE SCHEMA decoy;
 	is(sql('decoyed', q[CALL shedlock_run('decoyed', 'SELECT 1', '1 h');
 			SELECT shedlock_acquire(ARRAY['a', 'b'], '1 h')]),
 		"t\nt", '... and its functions work, although there is another shedlock_run');
+	sql('decoyed', q[ALTER ROUTINE shedlock_run OWNER TO pg_monitor]);
+	is(sql('decoyed', q[CALL shedlock_run('decoyed', 'SELECT 1', '1 h')]), 't', '... even after REASSIGN OWNED');
+	sql('decoyed', q[ALTER ROUTINE shedlock_run OWNER TO team; SET check_function_bodies = off;
+		SELECT format('CREATE OR REPLACE FUNCTION decoy.shedlock_run() RETURNS int LANGUAGE sql AS %L', prosrc)
+		  FROM pg_proc WHERE oid = 'shedlock_run'::regproc \gexec]);
+	is(sql('decoyed', q[CALL shedlock_run('decoyed', 'SELECT 1', '1 h')]), 't',
+		'... and even if the other one is given that text later');
 	my $said = ($node->psql('decoyed', q[CALL shedlock_run('decoyed', 'SELECT 1/0', '1 h')]))[2];
 	unlike($said, qr/WARNING/, '... without a warning after a failure');
 }
@@ -510,17 +517,17 @@ is(sql('ends', q[SELECT shedlock_acquire('kept', '1 h'),
 		string_agg(concat_ws('/', name, state, last_outcome), ' ' ORDER BY name) FROM shedlock_locks]),
 	'f|completed/free/done done/free/done kept/kept/done', '... and at_least still holds');
 # A session that forges its setting owns no lock of a session with another process id, not even one whose process id
-# begins like its own.
+# begins like its own. With the mark of an earlier session that had its process id it owns the locks of that one.
 my $thief = session('ends');
 my $pid = answer($thief, 'SELECT pg_backend_pid()');
 answer($thief, q[SELECT shedlock_acquire('owned', '1 h'), shedlock_release('owned')]);
-for my $owner ($pid + 1, "${pid}4")
+for my $owner ($pid + 1, "${pid}4", $pid)
 {
 	sql('ends', qq[UPDATE jobs.shedlock SET lock_until = timezone('utc', now()) + '1 h',
 		lock_at_least_until = locked_at,
 		locked_by = format('/$owner.1.$server:%s', (extract(epoch FROM locked_at) * 1000000)::bigint)
 		WHERE name = 'owned']);
-	for my $rest ("1.$server", ".1.$server", "4.1.$server", '%', '_%', "%/$owner.1.$server", "x/$owner.1.$server",
+	for my $rest ($owner eq $pid ? () : "1.$server", ".1.$server", "4.1.$server", '%', '_%', "%/$owner.1.$server", "x/$owner.1.$server",
 		'%\\', '\\', '')
 	{
 		like(answer($thief, qq[SET shedlock_portable.session = '$rest';
@@ -528,9 +535,15 @@ for my $owner ($pid + 1, "${pid}4")
 			qr/^f\|f \| SL001 /, "a session whose setting is '$rest' does not own a lock of process $owner");
 	}
 }
-is(answer($thief, q[SET shedlock_portable.session = '%'; SELECT shedlock_acquire('own', '1 h'),
-		shedlock_release('own'), shedlock_acquire('own', '1 h'), shedlock_release('own')]),
-	't|t|t|t', '... but it owns its own');
+# Nor does it acquire a lock of which nobody can tell whose it is.
+for my $rest ('%', 'x', "1.$server/1.$server")
+{
+	is(answer($thief, qq[SET shedlock_portable.session = '$rest'; SELECT shedlock_acquire('own', '1 h'),
+			shedlock_release('own'), shedlock_acquire('own', '1 h'), shedlock_release('own')]),
+		't|t|t|t', "a session whose setting is '$rest' owns its own locks");
+	is(sql('ends', qq[SELECT locked_by ~ '^[^/]*/${pid}[.][0-9]+[.,]$server:[0-9]+\$' FROM jobs.shedlock
+			WHERE name = 'own']), 't', '... and the row names its session');
+}
 $thief->quit;
 sql('ends', "DELETE FROM jobs.shedlock WHERE name LIKE 'own%'");
 # Whether a session of another server, or of an unknown one, is alive cannot be known. A setting that claims to be that
@@ -787,6 +800,9 @@ for ([ 'SELECT', qr/^t\nt$/ ],
 	[ q[ALTER TABLE shedlock ADD note boolean DEFAULT jobs.is_good('')], $not_of_owner ],
 	[ q[ALTER TABLE shedlock ADD note text, ADD CONSTRAINT noted CHECK (note IS NOT NULL) NOT VALID],
 		'constraint "noted" is not valid, so it may refuse rows that exist' ],
+	[ 'ALTER TABLE shedlock ADD note text, ADD CONSTRAINT noted NOT NULL note NOT VALID',
+		'constraint "noted" is not valid, so it may refuse rows that exist' ],
+	[ q[ALTER TABLE shedlock ADD note text CHECK (note <> '') NOT ENFORCED], qr/^t\nt$/ ],
 	[ q[ALTER TABLE shedlock ADD note text DEFAULT 'x'; UPDATE shedlock SET note = 'y'; ]
 		. q[ALTER TABLE shedlock ADD CHECK (note <> 'x')], $new_fails ],
 	[ q[ALTER TABLE shedlock ADD CHECK (locked_by <> '' OR lock_until < 'infinity')],
@@ -811,6 +827,7 @@ for ([ 'SELECT', qr/^t\nt$/ ],
 	[ 'CREATE TABLE child () INHERITS (shedlock)', 'it is a partition or a typed table, or takes part in inheritance' ])
 {
 	my ($change, $expected) = @$_;
+	next if $change =~ / NOT (NULL note|ENFORCED)/ && sql('living', 'SHOW server_version_num') < 180000;
 	my $session = session('living');
 	answer($session, "BEGIN; SET LOCAL client_min_messages = error; SET ROLE team; $change; RESET ROLE; SAVEPOINT s");
 	my $shape = answer($session, 'SELECT id FROM shedlock_table');
@@ -849,14 +866,21 @@ is(sql('living', q[BEGIN; ALTER TABLE shedlock ADD note text NOT NULL DEFAULT ''
 		SET LOCAL client_min_messages = error; SELECT shedlock_release('nope'), shedlock_force_release('nope'); COMMIT;
 		ALTER TABLE shedlock DROP note]), 'f|f', 'where no row can be inserted, none is released in REPEATABLE READ');
 sql('living', 'TRUNCATE audited; CREATE TRIGGER s AFTER UPDATE OR DELETE ON shedlock EXECUTE FUNCTION audit()');
-is(sql('living', 'SELECT count(*) > 0 FROM shedlock_doctor(); SELECT count(*) FROM audited;
-	DROP TRIGGER s ON shedlock'), "t\n0", 'the doctor fires no trigger');
+is(sql('living', q[BEGIN; SELECT count(*) > 0 FROM shedlock_doctor(); SELECT count(*) FROM audited;
+		SELECT mode FROM pg_locks WHERE pid = pg_backend_pid() AND relation = 'shedlock'::regclass; COMMIT;
+		DROP TRIGGER s ON shedlock]),
+	"t\n0\nAccessShareLock", 'the doctor fires no trigger, and keeps nobody from writing');
 # A row to which others refer is not forgotten.
 my (undef, undef, $unforgotten) = $node->psql('living',
 	q[CREATE TABLE runs (job varchar(255) REFERENCES shedlock); SELECT shedlock_forget('old')]);
 like($unforgotten,
 	qr/ERROR:  cannot forget lock "old": foreign keys of other tables refer to the lock table\nHINT:  DELETE the row/,
 	'a lock table to which others refer forgets nothing');
+if (sql('living', 'SHOW server_version_num') >= 180000)
+{
+	is(sql('living', q[DROP TABLE runs; CREATE TABLE runs (job varchar(255) REFERENCES shedlock NOT ENFORCED);
+		SELECT shedlock_forget('old')]), 't', '... unless it does not matter');
+}
 
 # A cloud may switch on row security for every new table. That is no obstacle. Where it is forced on owners, too, the
 # hint can be followed.
