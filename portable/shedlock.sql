@@ -207,8 +207,9 @@ BEGIN
 END
 $do$;
 
--- is_session: whether the setting of shedlock__session is one that it may have made. Any session can set it to any text.
--- (With {1,18} the regular expression would take four times as long.) is_rest: the same of the variable there.
+-- is_session: whether the setting of shedlock__session is one that it may have made. Any session can set it to any
+-- text. (With {1,18} the regular expression would take four times as long.) is_rest: the same of that function's
+-- variable.
 -- no_history: whether there is nothing for shedlock__record to do. history_fault: why the table `history` cannot be the
 -- history; NULL if it can, or if there is none. As in extension/history_shape.cpp, except that an INSERT takes care of
 -- additional columns and of other kinds of indexes, and is concerned by others' code and by forced row security.
@@ -234,8 +235,8 @@ DECLARE
 BEGIN
     PERFORM pg_catalog.set_config('shedlock_portable.foreign_code',
         pg_catalog.replace(foreign_code, '@table@', 't'), true);
-    PERFORM pg_catalog.set_config('shedlock_portable.is_session',
-                pg_catalog.replace(is_rest, 'rest', $text$current_setting('shedlock_portable.session', true)$text$), true),
+    PERFORM pg_catalog.set_config('shedlock_portable.is_session', pg_catalog.replace(
+                is_rest, 'rest', $text$current_setting('shedlock_portable.session', true)$text$), true),
             pg_catalog.set_config('shedlock_portable.is_rest', is_rest, true);
     PERFORM pg_catalog.set_config('shedlock_portable.no_history',
         $text$to_regclass('@extschema@.shedlock_history') IS NULL$text$, true);
@@ -467,7 +468,7 @@ BEGIN
     PERFORM pg_catalog.set_config('shedlock_portable.usual_release',
         replace(replace(usual, '@is_usual@', 'true'), '@is_owner@',
             $text$s.locked_by COLLATE "default" LIKE concat('%/', pg_backend_pid(), '.',
-                   translate(current_setting('shedlock_portable.session', true), E'%_\\', '///'), ':',
+                   translate(current_setting('shedlock_portable.session', true), E'%_\\/', '!!!!'), ':',
                    (extract(epoch FROM s.locked_at) * 1000000)::bigint)$text$), true);
     PERFORM pg_catalog.set_config('shedlock_portable.usual_release_token',
         replace(replace(usual,
@@ -4127,10 +4128,9 @@ $here$PERFORM FROM pg_proc
     IF NOT FOUND THEN
         @moved@
     END IF;$here$ END;
-    -- shedlock_run has its caller's rights, so it looks for one that belongs to the role that wrote it. After REASSIGN
-    -- OWNED and pg_restore --no-owner there is none. Then, if it has been moved, the one in its place was created later;
-    -- and it finds itself by a text that nobody could know when it was made. That alone does not do: the owner of an
-    -- older function could give it the name and the text.
+    -- shedlock_run has its caller's rights. It knows itself by a text, which anybody can copy, and by its owner, who is
+    -- another one after REASSIGN OWNED, ALTER ROLE ... RENAME and pg_restore --no-owner. If nothing has both, it
+    -- refuses if the text is in another schema: it may have been moved there, unless that is a copy.
     run_here CONSTANT text := CASE WHEN knows_itself THEN
 $here$GET DIAGNOSTICS itself = PG_ROUTINE_OID;
     PERFORM FROM pg_catalog.pg_proc p
@@ -4139,12 +4139,14 @@ $here$GET DIAGNOSTICS itself = PG_ROUTINE_OID;
 $here$PERFORM FROM pg_catalog.pg_proc p
       WHERE p.proname OPERATOR(pg_catalog.=) 'shedlock_run'
         AND p.pronamespace OPERATOR(pg_catalog.=) pg_catalog.to_regnamespace('@extschema@')::pg_catalog.oid
-        AND (pg_catalog.pg_get_userbyid(p.proowner) OPERATOR(pg_catalog.=) @writer@
+        AND (pg_catalog.strpos(p.prosrc, '@mark@') OPERATOR(pg_catalog.>) 0
+             AND pg_catalog.pg_get_userbyid(p.proowner) OPERATOR(pg_catalog.=) @writer@
              OR NOT EXISTS (SELECT FROM pg_catalog.pg_proc o
                              WHERE o.proname OPERATOR(pg_catalog.=) 'shedlock_run'
-                               AND o.pronamespace OPERATOR(pg_catalog.<>) p.pronamespace
                                AND pg_catalog.strpos(o.prosrc, '@mark@') OPERATOR(pg_catalog.>) 0
-                               AND o.oid OPERATOR(pg_catalog.<) p.oid));$here$ END
+                               AND (o.pronamespace OPERATOR(pg_catalog.<>) p.pronamespace
+                                    OR pg_catalog.pg_get_userbyid(o.proowner)
+                                       OPERATOR(pg_catalog.=) @writer@)));$here$ END
 || $here$
     IF NOT FOUND THEN
         @moved@
@@ -4152,6 +4154,9 @@ $here$PERFORM FROM pg_catalog.pg_proc p
     moved CONSTANT text := $moved$RAISE object_not_in_prerequisite_state USING
             MESSAGE = 'the functions of shedlock are no longer in schema @extschema@, for which they were written',
             HINT = 'Set search_path to the schema in which they are now, and run shedlock.sql again.';$moved$;
+    -- $ would end the function's text
+    writer CONSTANT text := concat('E''', replace(replace(replace(
+        current_user, E'\\', E'\\\\'), '''', ''''''), '$', E'\\x24'), '''::pg_catalog.name');
     routine regprocedure;
     definition text;
     known text;
@@ -4166,10 +4171,9 @@ BEGIN
         END LOOP;
         definition := replace(replace(replace(replace(definition, '@here@', here), '@run_here@', run_here),
                                       '@mark@', gen_random_uuid()::text), '@moved@', moved);
-        definition := replace(definition, '@writer@', quote_literal(current_user) || '::pg_catalog.name');
-        EXECUTE replace(replace(replace(definition, '@itself@', routine::regproc::text), '@quoted@',
+        EXECUTE replace(replace(replace(replace(definition, '@itself@', routine::regproc::text), '@quoted@',
             (SELECT format('"%s"."%s"', current_setting('shedlock_portable.home'), p.proname)
-               FROM pg_proc p WHERE p.oid = routine)), '@extschema@', home);
+               FROM pg_proc p WHERE p.oid = routine)), '@extschema@', home), '@writer@', writer);
         -- It is new, or it was restored without its privileges. Then everybody may execute it.
         IF (SELECT p.proacl IS NULL FROM pg_proc p WHERE p.oid = routine) THEN
             EXECUTE format('REVOKE ALL ON ROUTINE %s FROM PUBLIC', routine);

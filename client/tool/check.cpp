@@ -11,8 +11,9 @@ namespace {
 //
 // A Java client does not record whether its run was done. Such a run counts as done, and its tick is the time at which
 // it began. The tick of a run of ours is at most a minute later than its last_done_at, so a last_done_tick that is
-// later still is that of a Java run. A Java run ended before the next acquisition, or by lock_until if there was none.
-// last_was_java: the row is that of a Java run. OFFSET 0 keeps the planner from computing a value once per use.
+// later still is that of a Java run, unless the row says that it is our last run's, during which the clock stepped
+// back. A Java run ended before the next acquisition, or by lock_until if there was none. last_was_java: the row is
+// that of a Java run. OFFSET 0 keeps the planner from computing a value once per use.
 //
 // overdue is the latest tick that is older than the grace. The run of a later one still has time. So the tick to report
 // is overdue unless its run is done, and then the latest tick of all. The texts are in the schedule's zone, and so is a
@@ -78,7 +79,8 @@ constexpr auto check_query = R"(
                       AS last_was_java,
                       extract(epoch FROM l.last_done_tick) OPERATOR(pg_catalog.>)
                       (COALESCE(extract(epoch FROM l.last_done_at), '-Infinity') OPERATOR(pg_catalog.+) 60)
-                      AS java_was_done_last
+                      AND (l.last_outcome OPERATOR(pg_catalog.=) 'done'
+                           AND l.run_tick OPERATOR(pg_catalog.=) l.last_done_tick) IS NOT TRUE AS java_was_done_last
                OFFSET 0) j
            CROSS JOIN LATERAL (
                SELECT o.is_overdue, CASE WHEN o.is_overdue THEN s.overdue ELSE s.latest END AS tick

@@ -38,7 +38,6 @@ constexpr auto times_query = R"(
      ORDER BY k.tick)";
 
 // As in check.cpp, last_done_tick is the time of a Java run if it is that of the row, or later than any of our ticks.
-// It may also be our last run's, if the clock stepped back while that lasted.
 constexpr auto rows_query = R"(
     SELECT l.name, l.token, extract(epoch FROM CASE WHEN l.run_tick OPERATOR(pg_catalog.=) l.last_tick
                                                     THEN l.run_tick END),
@@ -50,8 +49,6 @@ constexpr auto rows_query = R"(
            (l.ends_with_session IS NULL AND l.last_done_tick OPERATOR(pg_catalog.=) l.locked_at)
            OR extract(epoch FROM l.last_done_tick) OPERATOR(pg_catalog.>)
               (COALESCE(extract(epoch FROM l.last_done_at), '-Infinity') OPERATOR(pg_catalog.+) 60)
-              AND (l.last_outcome OPERATOR(pg_catalog.=) 'done' AND l.run_tick OPERATOR(pg_catalog.=) l.last_done_tick)
-                  IS NOT TRUE
       FROM @extschema@.shedlock_locks($1::pg_catalog.text[]) l)";
 
 // All markers, whose name is empty, however old they are. A run may end half a minute before its tick.
@@ -156,6 +153,15 @@ std::pair<std::vector<marker>, std::optional<instant>> read_history(internal::se
     return {markers, earliest};
 }
 
+// The clock may have stepped back during a run of ours.
+void forget_java_if_ours(job &of)
+{
+    if (std::any_of(of.runs.begin(), of.runs.end(), [&](const auto &run) {
+            return run.outcome == "done" && run.tick.value_or(run.acquired_at) == of.done_up_to;
+        }))
+        of.java_ran_at.reset();
+}
+
 // Reads the whole history only if it was on before the first marker that is left.
 std::vector<period> read_recorded(internal::session &session, const std::vector<marker> &markers,
                                   std::optional<instant> earliest)
@@ -177,6 +183,8 @@ known_past read_past(internal::session &session, const std::vector<std::string> 
     read_times(session, runs, all.times);
     read_locks(session, names, all.jobs); // before the history: a run that ends meanwhile must not be missed
     const auto [markers, earliest] = read_history(session, names, all.times.since, all.jobs);
+    for (auto &[name, found] : all.jobs)
+        forget_java_if_ours(found);
     all.times.recorded = read_recorded(session, markers, earliest);
     return all;
 }

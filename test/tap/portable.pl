@@ -525,10 +525,10 @@ for my $owner ($pid + 1, "${pid}4", $pid)
 {
 	sql('ends', qq[UPDATE jobs.shedlock SET lock_until = timezone('utc', now()) + '1 h',
 		lock_at_least_until = locked_at,
-		locked_by = format('/$owner.1.$server:%s', (extract(epoch FROM locked_at) * 1000000)::bigint)
+		locked_by = format('a/$pid.y/$owner.1.$server:%s', (extract(epoch FROM locked_at) * 1000000)::bigint)
 		WHERE name = 'owned']);
-	for my $rest ($owner eq $pid ? () : "1.$server", ".1.$server", "4.1.$server", '%', '_%', "%/$owner.1.$server", "x/$owner.1.$server",
-		'%\\', '\\', '')
+	for my $rest ($owner eq $pid ? () : "1.$server", ".1.$server", "4.1.$server", '%', '_%', "%/$owner.1.$server",
+		"x/$owner.1.$server", "y/$owner.1.$server", '%\\', '\\', '')
 	{
 		like(answer($thief, qq[SET shedlock_portable.session = '$rest';
 				SELECT shedlock_release('owned'), shedlock_extend('owned', '1 h')]),

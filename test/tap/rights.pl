@@ -317,6 +317,8 @@ $_->quit for $locker, $watcher, $thief;
 # and new ones.
 my $file = slurp_file('portable/shedlock.sql');
 my $as_team = 'SET client_min_messages = error; SET ROLE team; SET search_path = s;';
+$node->safe_psql('portable', "SET ROLE thief; CREATE SCHEMA older;
+	CREATE FUNCTION older.f() RETURNS int LANGUAGE sql AS 'SELECT 1'");
 $node->safe_psql('portable', 'CREATE SCHEMA s AUTHORIZATION team; GRANT USAGE ON SCHEMA s TO caller');
 $node->safe_psql('portable', "$as_team $file; SELECT shedlock_grant('caller', admin => true)");
 $node->safe_psql('portable', "CALL lab.make_plans('s', 'nobody')");
@@ -327,7 +329,8 @@ $old->query($_) for @calls;
 my $refused = qr/ERROR:  55000: the functions of shedlock are no longer in schema s, for which they were written/;
 my $reads_nothing = qr/shedlock_(((find|list|sort)_)?ticks?|read_schedule|session_alive|version|wait_any|end_wait
 	|doctor|findings|inspect|raise|stats\w*|protect_row)\b/x;
-$node->safe_psql('portable', "ALTER SCHEMA s RENAME TO moved; SET ROLE thief; CREATE SCHEMA s; CALL lab.plant('s')");
+$node->safe_psql('portable', "ALTER SCHEMA s RENAME TO moved; SET ROLE thief; CREATE SCHEMA s; CALL lab.plant('s');
+	ALTER FUNCTION older.f() RENAME TO shedlock_run; ALTER FUNCTION older.shedlock_run() SET SCHEMA s");
 for my $session ([ 'an old session', $old ], [ 'a new one', $new ])
 {
 	my ($which, $psql) = @$session;

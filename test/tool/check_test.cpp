@@ -176,6 +176,8 @@ TEST(check, is_3_when_a_Java_client_ran_last_and_may_have_done_it)
     let_java_run("1 hour", "30 min");
     run_once();
     EXPECT_EQ(check({name(), "--max-age", "25h"}).status, 0);
+    edit("last_done_at = last_done_at - interval '2 min'"); // the clock stepped back during that run
+    EXPECT_EQ(check({name(), "--every", "1d", "--grace", "1h"}).status, 0);
     let_java_run("0 s", "0 s");
     EXPECT_EQ(check({name(), "--max-age", "25h"}).status, 3);
 }

@@ -298,7 +298,10 @@ TEST(history, knows_its_own_run_during_which_the_clock_stepped_back)
     keep();
     ask("SELECT shedlock_release_token(" + literal(name()) + ", " + acquire() + ')');
     ask("UPDATE shedlock SET last_done_at = last_done_at - interval '2 min' WHERE name = " + literal(name()));
-    EXPECT_EQ(history_of(of_years(3)).out.find("unknown"), std::string::npos);
+    for (const auto *const what : {"it is free", "it is held again"}) {
+        EXPECT_EQ(history_of(of_years(3)).out.find("unknown"), std::string::npos) << what;
+        acquire();
+    }
 }
 
 TEST(history, takes_since_as_an_instant_or_as_a_time_back_from_now)
