@@ -809,11 +809,10 @@ $$;
 -- This session, as it is written in locked_by: /PID.START.SERVER. Process ids are reused, so the start of the session
 -- is part of it. An ordinary role cannot see when the sessions of other roles, its callers, began. Then the start is
 -- the time of this session's first call, and there is a comma before the server. What follows the process id is kept in
--- a setting. (A session that forges it can extend and release only locks whose locked_by has its own process id after a
--- slash: those that an earlier session with this process id left, and those of a holder whose name imitates such a
--- mark. It can also acquire a lock in the name of another session. It gains nothing by that: the other session could
--- acquire the lock itself.) The fast paths of shedlock_acquire and shedlock_release read the setting themselves. On
--- Citus the setting has another name, so that they do not find it and are not used: they take no advisory locks (see
+-- a setting. (A session that forges it can extend and release only locks whose locked_by ends with its own process id:
+-- those that an earlier session with this process id left. It can also acquire a lock in the name of such a session.)
+-- The fast paths of shedlock_acquire and shedlock_release read the setting themselves. On Citus the setting has another
+-- name, so that they do not find it and are not used: they take no advisory locks (see
 -- shedlock__hold_until_workers_commit). A role that sets it by hand there gives that up for its own runs.
 CREATE OR REPLACE FUNCTION shedlock__session() RETURNS text
     LANGUAGE plpgsql AS $$
@@ -4129,8 +4128,8 @@ $here$PERFORM FROM pg_proc
         @moved@
     END IF;$here$ END;
     -- shedlock_run has its caller's rights. It knows itself by a text, which anybody can copy, and by its owner, who is
-    -- another one after REASSIGN OWNED, ALTER ROLE ... RENAME and pg_restore --no-owner. If nothing has both, it
-    -- refuses if the text is in another schema: it may have been moved there, unless that is a copy.
+    -- another one after REASSIGN OWNED, ALTER ROLE ... RENAME and pg_restore --no-owner. Then it refuses if the text is
+    -- in another schema, too: that may be a copy, but it may also have been moved there itself.
     run_here CONSTANT text := CASE WHEN knows_itself THEN
 $here$GET DIAGNOSTICS itself = PG_ROUTINE_OID;
     PERFORM FROM pg_catalog.pg_proc p
@@ -4139,14 +4138,11 @@ $here$GET DIAGNOSTICS itself = PG_ROUTINE_OID;
 $here$PERFORM FROM pg_catalog.pg_proc p
       WHERE p.proname OPERATOR(pg_catalog.=) 'shedlock_run'
         AND p.pronamespace OPERATOR(pg_catalog.=) pg_catalog.to_regnamespace('@extschema@')::pg_catalog.oid
-        AND (pg_catalog.strpos(p.prosrc, '@mark@') OPERATOR(pg_catalog.>) 0
-             AND pg_catalog.pg_get_userbyid(p.proowner) OPERATOR(pg_catalog.=) @writer@
+        AND pg_catalog.strpos(p.prosrc, '@mark@') OPERATOR(pg_catalog.>) 0
+        AND (pg_catalog.pg_get_userbyid(p.proowner) OPERATOR(pg_catalog.=) @writer@
              OR NOT EXISTS (SELECT FROM pg_catalog.pg_proc o
-                             WHERE o.proname OPERATOR(pg_catalog.=) 'shedlock_run'
-                               AND pg_catalog.strpos(o.prosrc, '@mark@') OPERATOR(pg_catalog.>) 0
-                               AND (o.pronamespace OPERATOR(pg_catalog.<>) p.pronamespace
-                                    OR pg_catalog.pg_get_userbyid(o.proowner)
-                                       OPERATOR(pg_catalog.=) @writer@)));$here$ END
+                             WHERE o.pronamespace OPERATOR(pg_catalog.<>) p.pronamespace
+                               AND pg_catalog.strpos(o.prosrc, '@mark@') OPERATOR(pg_catalog.>) 0));$here$ END
 || $here$
     IF NOT FOUND THEN
         @moved@
