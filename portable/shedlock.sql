@@ -208,8 +208,8 @@ END
 $do$;
 
 -- is_session: whether the setting of shedlock__session is one that it may have made. Any session can set it to any
--- text. (With {1,18} the regular expression would take four times as long.) is_rest: the same of that function's
--- variable.
+-- text. (With {1,18} the regular expression would take three times as long.) is_rest: the same test of the variable
+-- `rest` in that function.
 -- no_history: whether there is nothing for shedlock__record to do. history_fault: why the table `history` cannot be the
 -- history; NULL if it can, or if there is none. As in extension/history_shape.cpp, except that an INSERT takes care of
 -- additional columns and of other kinds of indexes, and is concerned by others' code and by forced row security.
@@ -427,7 +427,8 @@ $do$;
 
 -- The usual release: done, and at_least has passed. The clock is read before the row is locked, as in
 -- shedlock__extend_one. Everything else is left to shedlock__change, also a locked_at that is no token, which is an
--- error here.
+-- error here. The session's setting becomes part of a pattern, so it must have no wildcards; and no slash, because the
+-- last slash of locked_by is the one before the process id.
 DO $do$
 DECLARE
     usual CONSTANT text := $text$
@@ -4127,9 +4128,10 @@ $here$PERFORM FROM pg_proc
     IF NOT FOUND THEN
         @moved@
     END IF;$here$ END;
-    -- shedlock_run has its caller's rights. It knows itself by a text, which anybody can copy, and by its owner, who is
-    -- another one after REASSIGN OWNED, ALTER ROLE ... RENAME and pg_restore --no-owner. Then it refuses if the text is
-    -- in another schema, too: that may be a copy, but it may also have been moved there itself.
+    -- shedlock_run has its caller's rights, so current_user says nothing. It finds itself by a text and the name of its
+    -- owner. Any role can copy the text, and REASSIGN OWNED, ALTER ROLE ... RENAME and pg_restore --no-owner change the
+    -- owner's name. After these, it refuses if another schema has the text, too: that may be a copy, but it may also be
+    -- itself, moved there.
     run_here CONSTANT text := CASE WHEN knows_itself THEN
 $here$GET DIAGNOSTICS itself = PG_ROUTINE_OID;
     PERFORM FROM pg_catalog.pg_proc p

@@ -128,7 +128,7 @@ void read_locks(internal::session &session, const std::vector<std::string> &name
     }
 }
 
-// Returns the markers, and when the earliest row was written. What ran out was recorded later than it ended.
+// Returns the markers, and when the earliest row was written (see earliest_query).
 std::pair<std::vector<marker>, std::optional<instant>> read_history(internal::session &session,
                                                                     const std::vector<std::string> &names,
                                                                     instant since, std::map<std::string, job> &jobs)
