@@ -187,10 +187,13 @@ missing_standby::missing_standby()
     ask("SELECT pg_terminate_backend(pid) " + its);
 }
 
+// A session whose client has gone may still wait, and only the checkpointer wakes it. If the next test made commits
+// wait before that, the session would wait on, and that test would take its wait for the one it looks for.
 missing_standby::~missing_standby()
 {
     ask("ALTER SYSTEM RESET synchronous_standby_names");
     ask("SELECT pg_reload_conf()");
+    comes_true([] { return ask("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") == "0"; });
 }
 
 bool a_commit_waits_for_the_standby()
