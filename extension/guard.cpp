@@ -34,13 +34,6 @@ guarded_lock *first = nullptr;
 // The guards of the runs in progress, the innermost first. They join the others before each commit.
 guarded_lock *runs = nullptr;
 
-// A guard depends on who acquired last, not on whether the lease still runs.
-bool is_ours(const row &current, const identity &who)
-{
-    return who.token ? current.times.locked_at == *who.token && current.from.is_run()
-                     : current.from.kind == origin::kinds::session && current.from.session == who.session;
-}
-
 [[noreturn]] void fail(const lock_name &name, const char *detail, bool was_ours = true)
 {
     if (was_ours)
@@ -259,26 +252,29 @@ void be_first_at_commit()
     registrations++;
 }
 
-// Fails unless the row has an acquisition that this caller may guard. Its lease may be over.
+// Fails unless the row's latest acquisition is this caller's. Its lease may be over.
 void require_latest(const row &current, const lock_name &name, const identity &who)
 {
     if (who.token && current.times.locked_at < *who.token)
         fail(name, "No acquisition has had this token.", false);
-    if (!is_ours(current, who))
+    if (who.token && current.times.locked_at == *who.token && current.from.kind == origin::kinds::session)
+        fail(name,
+             psprintf("That acquisition belongs to a session, and only that session can guard or complete it: "
+                      "\"%.*s\".",
+                      SV(current.holder)),
+             false);
+    const bool is_ours = who.token ? current.times.locked_at == *who.token && current.from.kind == origin::kinds::token
+                                   : current.from.kind == origin::kinds::session && current.from.session == who.session;
+    if (!is_ours)
         fail(name, describe_latest(current));
 }
 
-// Fails unless this caller may release it. Its lease may be over.
+// Fails unless this caller, whose acquisition it is, may release it.
 void require_completable(const seen_row &seen, const row &current, const identity &who)
 {
     const auto why = state_of(current, who, pg::clock_now());
     if (is_paused(current.times))
         fail(seen.name, "It is paused.", false);
-    if (why == acquisition_state::foreign)
-        fail(seen.name,
-             psprintf("That acquisition belongs to a session, and only that session can complete it: \"%.*s\".",
-                      SV(current.holder)),
-             false);
     if (why == acquisition_state::failed || (why == acquisition_state::done && !row_finder::is_own(seen)))
         fail(seen.name, "It has been released before.", false);
 }

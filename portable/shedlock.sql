@@ -1909,12 +1909,14 @@ BEGIN
         RETURN 'No acquisition has had this token.';
     END IF;
     origin := @extschema@.shedlock__origin(seen.locked_by, seen.locked_at);
-    IF session IS NULL AND token = found_token AND origin.kind <> '*'
-       OR session IS NOT NULL AND @extschema@.shedlock__is_owner(session, token, seen.locked_by, found_token) THEN
+    IF @extschema@.shedlock__is_owner(session, token, seen.locked_by, found_token) THEN
         RETURN NULL;
     END IF;
-    RETURN format(CASE WHEN origin.kind = '*' THEN 'An administrator intervened: "%s".'
-                       ELSE 'Its latest acquisition is by "%s".' END, origin.holder);
+    RETURN format(
+        CASE WHEN origin.kind = '*' THEN 'An administrator intervened: "%s".'
+             WHEN origin.kind IN (':', '!') AND session IS NULL AND token = found_token THEN
+                 'That acquisition belongs to a session, and only that session can guard or complete it: "%s".'
+             ELSE 'Its latest acquisition is by "%s".' END, origin.holder);
 END
 $$;
 
@@ -2015,10 +2017,6 @@ BEGIN
             NULL;
         ELSIF seen.lock_until = timestamp 'infinity' THEN -- by hand; shedlock_pause is an acquisition
             reason := 'It is paused.';
-        ELSIF NOT @extschema@.shedlock__is_owner(session, token, seen.locked_by,
-                                                 @extschema@.shedlock__token_of(seen.locked_at)) THEN
-            reason := format('That acquisition belongs to a session, and only that session can complete it: "%s".',
-                             (@extschema@.shedlock__origin(seen.locked_by, seen.locked_at)).holder);
         ELSIF seen.lock_at_least_until > timestamp '-infinity' THEN
             unreleased := unreleased || wanted;
             has_ticks := has_ticks OR seen.last_tick IS NOT NULL;

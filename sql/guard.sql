@@ -16,6 +16,8 @@ SELECT shedlock_guard_token('g', 1);
 \c
 \set VERBOSITY terse
 SELECT shedlock_guard('g') AS of_another_session;
+-- A guard makes the holder's release wait. So a session's lock cannot be guarded by the token that everybody sees.
+SELECT shedlock_guard_token('g', token) FROM shedlock_locks WHERE name = 'g';
 
 -- The transaction commits although the lease ran out, if nobody took the lock, and although the lock was
 -- released meanwhile.

@@ -49,6 +49,7 @@ SELECT c, n FROM unnest(ARRAY[
     'SELECT shedlock_force_release(''theirs'')', 'SELECT shedlock_release(''theirs'')',
     'SELECT shedlock_extend(''theirs'', ''1 ms'')', 'SELECT shedlock_release_token(''by token'', 1)',
     'SELECT shedlock_acquire(''theirs'', ''1 min'')', 'SELECT shedlock_guard(''theirs'')',
+    'SELECT shedlock_guard_token(name, token) FROM shedlock_locks WHERE name = ''theirs''',
     'SELECT shedlock_complete(''theirs'')', 'SELECT shedlock_complete_token(''by token'', 1)',
     'SELECT shedlock_resume(''paused'')', 'SELECT shedlock_pause(''theirs'')',
     -- the table and its views

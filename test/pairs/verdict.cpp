@@ -384,7 +384,8 @@ private:
         if (!row)
             return false;
         const auto from = origin_of(*row);
-        return op_.by_token ? row->times.locked_at == known_.token && from.is_run() : from.session == known_.mark;
+        return op_.by_token ? row->times.locked_at == known_.token && from.kind == shedlock::origin::kinds::token
+                            : from.session == known_.mark;
     }
 
     std::string guard() const
