@@ -8,13 +8,10 @@
 
 namespace shedlock::internal {
 
-namespace {
-
-// On standard error, without waiting for a reader, because keep-alive waits for this. What does not fit into the pipe,
-// or on a terminal after Ctrl-S, is lost. (Only another writer can fill the pipe between the two calls.)
-void print(const event &what)
+// (Only another writer can fill the pipe between the two calls.)
+void print_at_once(const std::string &text)
 {
-    const auto line = "shedlock: " + details::printable(what.text) + '\n';
+    const auto line = "shedlock: " + details::printable(text) + '\n';
     for (std::string_view rest = line; !rest.empty();) {
         pollfd out{STDERR_FILENO, POLLOUT, 0};
         if (::poll(&out, 1, 0) != 1 || out.revents != POLLOUT)
@@ -26,10 +23,9 @@ void print(const event &what)
     }
 }
 
-} // namespace
-
 reporter::reporter(const client_settings &settings)
-    : on_event_{settings.on_event ? settings.on_event : print}, on_activity_{settings.on_activity}
+    : on_event_{settings.on_event ? settings.on_event : [](const event &what) { print_at_once(what.text); }},
+      on_activity_{settings.on_activity}
 {
 }
 

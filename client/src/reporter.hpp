@@ -7,9 +7,13 @@
 
 namespace shedlock::internal {
 
+// A line on standard error, without waiting for a reader, because keep-alive or a release waits for this. What does not
+// fit into the pipe, or on a terminal after Ctrl-S, is lost.
+void print_at_once(const std::string &text);
+
 class reporter {
 public:
-    // Default: a line on stderr for events, and nothing for activities.
+    // Default: print_at_once for events, and nothing for activities.
     explicit reporter(const client_settings &);
 
     // words() returns the text. If there is no memory for that, a fixed text is reported.

@@ -1,6 +1,7 @@
 #include "command.hpp"
 
 #include "dsn_command.hpp"
+#include "reporter.hpp"
 #include "text.hpp"
 
 #include <algorithm>
@@ -121,7 +122,7 @@ int look_for(const std::string &program)
 }
 
 command::command(events &events, std::vector<std::string> words, std::vector<std::string> variables)
-    : events_{events}, has_terminal_{we_have_terminal()}
+    : events_{events}, program_{words.front()}, has_terminal_{we_have_terminal()}
 {
     auto arguments = pointers(words);
     arguments.push_back(nullptr);
@@ -134,27 +135,25 @@ command::command(events &events, std::vector<std::string> words, std::vector<std
             environment.push_back(*variable);
     environment.push_back(nullptr);
 
-    int report[2]; // a failed exec writes its errno to this pipe; a successful one only closes the writing end
-    if (::pipe2(report, O_CLOEXEC) != 0)
+    int report[2];
+    if (::pipe2(report, O_CLOEXEC | O_NONBLOCK) != 0)
         throw std::system_error{errno, std::generic_category(), "cannot create a pipe"};
+    report_ = report[0];
     const auto parent = ::getpid();
     pid_ = ::fork();
-    if (pid_ < 0)
-        throw std::system_error{errno, std::generic_category(), "cannot start a process"};
     if (pid_ == 0)
         become(arguments, environment, events, has_terminal_, parent, report[1]);
-    ::setpgid(pid_, pid_); // in both processes, because either may be first
     ::close(report[1]);
-
-    int failure = 0;
-    while (::read(report[0], &failure, sizeof failure) < 0 && errno == EINTR) {
+    if (pid_ < 0) {
+        ::close(report_);
+        throw std::system_error{errno, std::generic_category(), "cannot start a process"};
     }
-    ::close(report[0]);
-    if (failure == 0)
-        return;
-    ::waitpid(pid_, nullptr, 0);
-    note_end(status_if_not_run(failure), why_not_run(words.front(), failure));
-    say(failure_);
+    ::setpgid(pid_, pid_); // in both processes, because either may be first
+}
+
+command::~command()
+{
+    ::close(report_);
 }
 
 void command::signal_group(int number) const noexcept
@@ -202,7 +201,7 @@ void command::reap(bool stopping)
         if (is_ours && status && WIFSIGNALED(*status) && (WTERMSIG(*status) == passed_on_ ? was_typed_ : has_terminal_))
             killed_on_terminal_ = WTERMSIG(*status);
         if (is_ours && status && !WIFSTOPPED(*status))
-            note_end(WIFSIGNALED(*status) ? 128 + WTERMSIG(*status) : WEXITSTATUS(*status), failure_of(*status));
+            note_end(*status);
         else if (is_ours && status && WSTOPSIG(*status) != SIGSTOP) { // the sender of a SIGSTOP will also continue it
             const bool needs_terminal = WSTOPSIG(*status) == SIGTTIN || WSTOPSIG(*status) == SIGTTOU;
             if (!stop_with_it(0) && needs_terminal)
@@ -212,13 +211,19 @@ void command::reap(bool stopping)
     }
 }
 
-void command::note_end(int exit_status, std::string failure) noexcept
+void command::note_end(int wait_status)
 {
     pid_ = 0;
-    exit_status_ = exit_status;
-    failure_ = std::move(failure);
     if (has_terminal_)
         ::tcsetpgrp(STDIN_FILENO, ::getpgrp());
+    if (int failure; ::read(report_, &failure, sizeof failure) == sizeof failure) {
+        exit_status_ = status_if_not_run(failure);
+        failure_ = why_not_run(program_, failure);
+        internal::print_at_once(failure_);
+        return;
+    }
+    exit_status_ = WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+    failure_ = failure_of(wait_status);
 }
 
 // Ctrl-Z reaches the command's group or ours, depending on which has the terminal; a command that reads the terminal in

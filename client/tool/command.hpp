@@ -20,6 +20,9 @@ public:
     // if we had it. Its standard input and output are ours. It is killed if we die without having waited for it
     // (Linux). Must be called by the main thread, because the kernel kills it when the calling thread dies.
     command(events &, std::vector<std::string> words, std::vector<std::string> variables);
+    ~command();
+    command(const command &) = delete;
+    command &operator=(const command &) = delete;
 
     // Waits until it ends. Meanwhile signals are passed on to the group; when the command is stopped (Ctrl-Z) our own
     // group stops and continues with it; when a stop is requested the group gets SIGTERM, and SIGKILL five seconds
@@ -36,12 +39,16 @@ public:
 private:
     void signal_group(int number) const noexcept;
     void reap(bool stopping);
-    void note_end(int exit_status, std::string failure) noexcept;
+    void note_end(int wait_status);
     bool stop_with_it(pid_t whom) noexcept;
     void refuse_terminal() noexcept;
 
     events &events_;
+    const std::string program_;
     bool has_terminal_;
+    // Where a failed exec writes its errno. That is read once the process has ended: until then it may have been
+    // stopped, or its exec may wait for a file server, and signals must not wait for that.
+    int report_ = -1;
     pid_t pid_ = 0;
     int exit_status_ = 0;
     int passed_on_ = 0;      // the last signal

@@ -4,6 +4,7 @@
 #include "dsn_command.hpp"
 #include "instant.hpp"
 #include "outage.hpp"
+#include "reporter.hpp"
 #include "text.hpp"
 #include "tool_access.hpp"
 
@@ -70,9 +71,10 @@ int record_late(client &locks, const request &asked, token id, clock::time_point
 {
     const auto is_doubtful = [](const error &failure) { return dynamic_cast<const in_doubt *>(&failure) != nullptr; };
     bool may_be_recorded = is_doubtful(why); // a reply was lost
-    say((may_be_recorded ? "done, but it is not known whether that was recorded; trying until the lease ends: "
-                         : "done, but not recorded yet; trying until the lease ends: ") +
-        std::string{why.what()});
+    internal::print_at_once((may_be_recorded
+                                 ? "done, but it is not known whether that was recorded; trying until the lease ends: "
+                                 : "done, but not recorded yet; trying until the lease ends: ") +
+                            std::string{why.what()});
     int interrupted_by = 0;
     const auto record = [&](const std::stop_token &stop) {
         for (internal::backoff pauses; clock::now() < end && !stop.stop_requested(); pauses.rest(end, stop))
@@ -108,7 +110,8 @@ int release(client &locks, lock &held, const request &asked, events &events, int
 {
     const bool stopped = held.stop_token().stop_requested();
     if (stopped)
-        say(held.names().to_text() + " was lost, or its lease was about to end: the command was stopped");
+        internal::print_at_once(held.names().to_text() +
+                                " was lost, or its lease was about to end: the command was stopped");
     const bool was_held = held.held(), is_done = status == 0 && !stopped;
     const auto end = held.deadline();
     const auto id = held.token();

@@ -64,6 +64,13 @@ TEST(failure, a_command_that_is_not_there_is_127)
     expect_failure(in_path("/no/such/folder", "true"), 127, "true");
 }
 
+TEST(failure, a_command_that_cannot_run_is_released_although_nobody_reads_the_message)
+{
+    const auto tool = under_lock({bad_program()});
+    EXPECT_EQ(run(sh("mkfifo full; exec 3<>full; head -c 65536 /dev/zero >&3; exec \"$@\" 2>&3", tool)).status, 127);
+    EXPECT_EQ(last_outcome(), "failed");
+}
+
 TEST(failure, a_command_that_is_no_program_is_126)
 {
     for (const auto *command : {"/etc/passwd", "/etc"})

@@ -145,6 +145,12 @@ TEST(signal, that_stops_and_continues_the_command_leaves_it_under_the_lock)
     EXPECT_EQ(tool.wait().status, 7);
 }
 
+TEST(signal, that_stops_the_command_before_it_is_executed_leaves_the_tool_listening)
+{
+    const words preloaded{"env", std::string{"LD_PRELOAD="} + FROZEN_CLOCK + ':' + STOPPED_EXEC};
+    EXPECT_EQ(run(preloaded + under_lock({"/bin/true"})).status, 0); // the tool has continued it
+}
+
 TEST(signal, that_the_command_ignores_leaves_the_tool_waiting_with_the_lock)
 {
     process tool{under_lock(sh("trap '' TERM; echo ready; until [ -e go ]; do sleep 0.1; done; exit 7"))};
