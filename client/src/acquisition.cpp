@@ -263,7 +263,8 @@ private:
     std::unique_ptr<connection> unanswered_;            // that of the latest request that got no reply in time
     std::optional<doubt> doubt_;
     // When the whole call must return.
-    clock::time_point over_ = later(limits_.end, session_.patience());
+    clock::time_point over_ =
+        session_.connects_patiently() ? clock::time_point::max() : later(limits_.end, session_.patience());
 };
 
 } // namespace

@@ -78,8 +78,8 @@ clock::time_point latest_request(clock::time_point until) noexcept
     return until - std::max(until - clock::now(), clock::duration{}) / 4;
 }
 
-session::session(source from, std::chrono::milliseconds patience, bool to_write)
-    : source_{std::move(from)}, patience_{patience}, to_write_{to_write}
+session::session(source from, std::chrono::milliseconds patience, bool to_write, bool connects_patiently)
+    : source_{std::move(from)}, patience_{patience}, to_write_{to_write}, connects_patiently_{connects_patiently}
 {
 }
 
@@ -146,7 +146,7 @@ bool session::is_occupied()
 
 // Opening cannot be interrupted, so a thread does it. If the request that began it gives up, a later request uses the
 // result. If that is a failure, it is ignored, because it may be out of date, and the connection is opened again.
-void session::open(clock::time_point until, const std::stop_token &stop)
+void session::open(clock::time_point &until, const std::stop_token &stop)
 {
     while (!connection_ || !connection_->is_open()) {
         if (is_pinned_)
@@ -164,13 +164,18 @@ void session::open(clock::time_point until, const std::stop_token &stop)
                     return opened;
                 });
             });
-        while (opening_.wait_for(std::min<clock::duration>(limited_wait(until), std::chrono::milliseconds{200})) !=
+        const auto began = clock::now();
+        const auto limit = connects_patiently_ ? clock::time_point::max() : until;
+        while (opening_.wait_for(std::min<clock::duration>(limited_wait(limit), std::chrono::milliseconds{200})) !=
                std::future_status::ready)
-            if (clock::now() >= until || stop.stop_requested())
+            if (clock::now() >= limit || stop.stop_requested())
                 give_up("PostgreSQL has not accepted a connection in time" +
                         (refusal_.empty() ? refusal_ : "; the attempt before: " + refusal_));
+        if (connects_patiently_)
+            until = later(until, clock::now() - began);
         try {
             connection_ = opening_.get();
+            connects_patiently_ = false;
             refusal_.clear();
         } catch (const std::exception &failure) {
             refusal_ = failure.what();
@@ -234,11 +239,13 @@ std::string session::within(std::string_view sql, clock::time_point until) const
 reply session::ask(std::string_view sql, const fields &values, clock::time_point until, const std::stop_token &stop,
                    const std::function<void()> &before, std::unique_ptr<connection> *unanswered_on)
 {
-    const auto latest = latest_request(until);
+    auto latest = latest_request(until);
+    const auto reserve = until - latest;
     const std::unique_lock mine{turn_, latest};
     if (!mine)
         give_up("PostgreSQL does not answer: other calls of this client are waiting for it");
     open(latest, stop);
+    until = later(latest, reserve);
     if (before)
         before();
     if (clock::now() >= latest)

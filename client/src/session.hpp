@@ -33,7 +33,7 @@ public:
     using source = internal::source;
 
     // patience: how long a request may take if it has no `until`.
-    session(source, std::chrono::milliseconds patience, bool to_write = true);
+    session(source, std::chrono::milliseconds patience, bool to_write = true, bool connects_patiently = false);
     ~session(); // waits until a connection that is being opened is open, or has failed
 
     // Runs one statement as a transaction of its own. @extschema@ in it is replaced with the functions' schema, and
@@ -48,6 +48,10 @@ public:
               const std::function<void()> &before = {}, std::unique_ptr<connection> *unanswered_on = nullptr);
     reply ask(std::string_view sql, const fields &values) { return ask(sql, values, time_limit()); }
     shedlock::edition edition();
+    // From now on until there is a connection, the time that opening one takes does not count. Otherwise a request
+    // would give up while libpq is still trying the second of two addresses whose hosts do not answer.
+    void connect_patiently() noexcept { connects_patiently_ = true; }
+    [[nodiscard]] bool connects_patiently() const noexcept { return connects_patiently_; }
     // The lock ends with the connection as it is now. No other one is opened: once it is lost, requests throw
     // lock_lost.
     void pin();
@@ -75,7 +79,7 @@ public:
     std::string in_schema(std::string_view sql) const;
 
 private:
-    void open(clock::time_point until, const std::stop_token &);
+    void open(clock::time_point &until, const std::stop_token &); // moves `until` if it connects patiently
     void find_functions(clock::time_point until, const std::stop_token &);
     reply send(const std::string &sql, const fields &, clock::time_point until, const std::stop_token &,
                std::unique_ptr<connection> *unanswered_on = nullptr);
@@ -90,6 +94,7 @@ private:
     std::atomic<int> busy_ = 0;     // requests in a row that found their rows locked
     std::atomic<bool> is_direct_ = false;
     std::atomic<bool> is_pinned_ = false;
+    std::atomic<bool> connects_patiently_;
 
     mutable std::mutex schema_mutex_; // never held during a wait
     std::string schema_;              // quoted

@@ -5,6 +5,11 @@
 
 namespace shedlock::internal {
 
+void tool_access::connect_patiently(client &by)
+{
+    by.require().shared.connect_patiently();
+}
+
 std::optional<lock> tool_access::acquire(client &by, const names &what, const options &how, const limits &limits,
                                          refusal *why)
 {

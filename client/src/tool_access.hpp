@@ -6,6 +6,7 @@
 namespace shedlock::internal {
 
 struct tool_access {
+    static void connect_patiently(client &); // see session
     static std::optional<lock> acquire(client &, const names &, const options &, const limits &, refusal *why);
     // Throws what client::release throws. Does not try again if the server cannot be reached; after a lost reply it
     // tries once more. Takes no longer than `patience`, or client_settings::timeout if that is less.

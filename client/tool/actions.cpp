@@ -4,6 +4,7 @@
 #include "history_view.hpp"
 #include "run.hpp"
 #include "text.hpp"
+#include "tool_access.hpp"
 #include "views.hpp"
 
 #include <iostream>
@@ -22,9 +23,12 @@ auto dsn_from(const std::string &command)
     return [command] { return ask_for_dsn(command, client_settings{}.timeout); };
 }
 
+// In any case the tool ends only when the attempt to connect has ended. So its first connection is worth waiting for.
 client connect(const request &asked)
 {
-    return asked.dsn_command.empty() ? client{asked.connection} : client{dsn_from(asked.dsn_command)};
+    auto made = asked.dsn_command.empty() ? client{asked.connection} : client{dsn_from(asked.dsn_command)};
+    internal::tool_access::connect_patiently(made);
+    return made;
 }
 
 int done_or_say(bool done, const request &asked, const std::string &otherwise)
@@ -39,7 +43,7 @@ internal::session asker(const request &asked, bool to_write)
 {
     return {asked.dsn_command.empty() ? internal::source{asked.connection}
                                       : internal::source{dsn_from(asked.dsn_command)},
-            client_settings{}.timeout, to_write};
+            client_settings{}.timeout, to_write, true};
 }
 
 // Works on a standby, too.

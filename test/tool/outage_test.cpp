@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <gtest/gtest.h>
+#include <thread>
 
 using namespace shedlock::test;
 
@@ -58,6 +59,23 @@ TEST(outage, is_survived_although_nobody_reads_the_message)
     EXPECT_TRUE(comes_true([&] { return network.refused() > 2; }));
     waiting.signal(SIGTERM);
     EXPECT_EQ(waiting.wait().status, 128 + SIGTERM);
+}
+
+// As when libpq tries the first of two addresses, and its host is gone. The pause is for a tool that would give up.
+TEST(outage, a_first_connection_that_takes_long_is_used)
+{
+    for (const auto &command : {words{"run", name(), "--at-most", "1m", "--verbose", "--", "true"},
+                                words{"check", name(), "--max-age", "1d"}, words{"pause", name()}}) {
+        proxy network;
+        network.hold_newcomers();
+        process tool{words{"shedlock", "--dsn", network.connection()} + command};
+        ASSERT_TRUE(comes_true([&] { return network.holds_a_reply(); })) << tool.err();
+        advance_clock(std::chrono::minutes{1});
+        std::this_thread::sleep_for(std::chrono::seconds{1});
+        network.let_go();
+        const auto ended = tool.wait();
+        EXPECT_EQ(ended.status, 0) << ended.out << ended.err;
+    }
 }
 
 TEST(outage, leaves_the_JSON_of_list_watch_intact)
