@@ -188,14 +188,14 @@ TEST_F(protocol_test, goes_on_waiting_when_a_mere_look_gets_no_reply)
     auto acquiring = std::async(std::launch::async, [&] {
         return quick.acquire(name, {.at_most = 1min, .every = 1h}, 24h, stop.get_token()).has_value();
     });
-    for (int looks = 1; looks <= 2; ++looks) {
-        EXPECT_TRUE(server::comes_true([&] {
-            return std::stoi(server::ask(
-                       "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory'")) >= looks;
-        })) << "it looks once more";
-        EXPECT_EQ(acquiring.wait_for(0s), std::future_status::timeout);
-        advance_clock(10min + 1s);
-    }
+    const auto has_looked = [](int times) {
+        return std::stoi(server::ask("SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory'")) >=
+               times;
+    };
+    EXPECT_TRUE(server::comes_true([&] { return has_looked(1); }));
+    advance_clock(10min + 1s);
+    EXPECT_TRUE(server::comes_true([&] { return has_looked(2); })) << "it looks once more";
+    EXPECT_EQ(acquiring.wait_for(0s), std::future_status::timeout);
     stop.request_stop();
     server::ask(usual);
     holding.exec("SELECT pg_advisory_unlock(4711)");
