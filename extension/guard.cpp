@@ -263,9 +263,7 @@ void require_latest(const row &current, const lock_name &name, const identity &w
                       "\"%.*s\".",
                       SV(current.holder)),
              false);
-    const bool is_ours = who.token ? current.times.locked_at == *who.token && current.from.kind == origin::kinds::token
-                                   : current.from.kind == origin::kinds::session && current.from.session == who.session;
-    if (!is_ours)
+    if (!is_owner(current, who))
         fail(name, describe_latest(current));
 }
 

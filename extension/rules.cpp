@@ -108,14 +108,19 @@ lease granted(instant now, instant token, std::optional<duration> at_most, durat
     return {lock_until, token, kept_until(now, at_least, unit)};
 }
 
+bool is_owner(const row &current, const identity &who)
+{
+    if (who.token && current.times.locked_at != *who.token)
+        return false;
+    return who.session.empty() ? current.from.kind == origin::kinds::token
+                               : current.from.kind == origin::kinds::session && current.from.session == who.session;
+}
+
 acquisition_state state_of(const row &current, const identity &who, instant now, const history &past)
 {
-    const bool is_owner = who.session.empty()
-                              ? current.from.kind == origin::kinds::token
-                              : current.from.kind == origin::kinds::session && current.from.session == who.session;
     if (who.session.empty() && current.times.locked_at > *who.token && past.last_done_tick == who.token)
         return acquisition_state::done;
-    if (is_paused(current.times) || !is_owner || (who.token && current.times.locked_at != *who.token))
+    if (is_paused(current.times) || !is_owner(current, who))
         return acquisition_state::foreign;
     if (is_released(current.times))
         return current.times.lock_at_least_until ? acquisition_state::failed : acquisition_state::done;

@@ -128,6 +128,10 @@ bool is_tick_of(const history &past, instant token);
 // so that a coarse column never shortens one.
 lease granted(instant now, instant token, std::optional<duration> at_most, duration at_least, duration unit);
 
+// Whether the row's latest acquisition is this caller's, its lease over or not. With both a session and a token, both
+// must be right.
+bool is_owner(const row &current, const identity &who);
+
 // An acquisition that another one has replaced since is known to be done if last_done_tick is its token. (Without a
 // tick, run_tick usually is the token.)
 acquisition_state state_of(const row &current, const identity &who, instant now, const history &past = {});

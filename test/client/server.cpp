@@ -49,6 +49,11 @@ int signal(const std::string &function, const std::string &text)
                          literal(text) + " || '%'"));
 }
 
+std::string waiting_commits()
+{
+    return ask("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'");
+}
+
 std::unique_ptr<pqxx::connection> connect()
 {
     auto direct = std::make_unique<pqxx::connection>("application_name=test client_encoding=UTF8");
@@ -193,12 +198,12 @@ missing_standby::~missing_standby()
 {
     ask("ALTER SYSTEM RESET synchronous_standby_names");
     ask("SELECT pg_reload_conf()");
-    comes_true([] { return ask("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") == "0"; });
+    comes_true([] { return waiting_commits() == "0"; });
 }
 
 bool a_commit_waits_for_the_standby()
 {
-    return ask("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") == "1";
+    return waiting_commits() == "1";
 }
 
 kept_history::kept_history() : since_{ask("SELECT clock_timestamp()")}
