@@ -157,10 +157,7 @@ my @relations = split / /, $node->safe_psql('postgres',
 	"SELECT string_agg(relname, ' ') FROM pg_class WHERE relnamespace = 's'::regnamespace AND relkind IN ('r', 'v')");
 
 my ($locker, $watcher, $thief) = map { $node->background_psql('postgres') } 1 .. 3;
-sub loot
-{
-	return $node->safe_psql($_[0] // 'postgres', 'SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM lab.loot')
-}
+my $loot = 'SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM lab.loot';
 
 # Starts SQL as a role. Returns it once it waits for a lock, or nothing if it has ended without.
 sub begin_call
@@ -182,13 +179,13 @@ my ($swaps, @stolen) = 0;
 sub swapped_under
 {
 	my ($call, $way, $swap, $restore) = @_;
-	my $before = loot();
+	my $before = $watcher->query_safe($loot);
 	my $process = begin_call($call, $call =~ /bound/ ? 'bound' : 'caller');
 	$swap->($process);
 	return if !$process;
 	ended($process);
 	$swaps++;
-	push @stolen, "$call, $way" if loot() > $before;
+	push @stolen, "$call, $way" if $watcher->query_safe($loot) > $before;
 	$restore->();
 	return;
 }
@@ -288,7 +285,7 @@ for ([ 'granted', "s.shedlock_grant('other', java => true)", 'GRANT' ],
 		CREATE SCHEMA s AUTHORIZATION thief; SET ROLE thief;
 		CREATE TABLE s.shedlock (name text PRIMARY KEY, lock_until timestamp NOT NULL, locked_at timestamp NOT NULL,
 			locked_by text NOT NULL)');
-	my $before = loot();
+	my $before = $watcher->query_safe($loot);
 	$locker->query_safe('BEGIN; LOCK TABLE s.shedlock IN ROW EXCLUSIVE MODE');
 	my $process = begin_call("SET lock_timeout = '1h'; CREATE EXTENSION shedlock SCHEMA s", 'thief')
 		or die 'CREATE EXTENSION does not wait';
@@ -307,7 +304,7 @@ for ([ 'granted', "s.shedlock_grant('other', java => true)", 'GRANT' ],
 	ended($process);
 	like($process->{err}, qr/table s\.shedlock was renamed or replaced while the extension waited for it/,
 		'... and a table that gets another name is not adopted');
-	is(loot(), $before, '... nor is what has its name now');
+	is($watcher->query_safe($loot), $before, '... nor is what has its name now');
 }
 
 $_->quit for $locker, $watcher, $thief;
@@ -347,7 +344,7 @@ for my $session ([ 'an old session', $old ], [ 'a new one', $new ])
 	like($psql->query('SELECT * FROM moved.shedlock_doctor()'),
 		qr/^error\|the functions of shedlock are no longer in schema s.*$hint/m, '... and the doctor says so');
 }
-is(loot('portable'), 0, '... and nothing planted has run');
+is($node->safe_psql('portable', $loot), 0, '... and nothing planted has run');
 $node->safe_psql('portable', 'SET client_min_messages = error; DROP SCHEMA s CASCADE;
 	ALTER SCHEMA moved RENAME TO s; SET ROLE thief; CREATE SCHEMA decoy');
 is($_->query("SELECT s.shedlock_acquire('back', '1 h'), s.shedlock_release('back')"), 't|t',
