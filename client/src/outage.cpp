@@ -52,7 +52,7 @@ void backoff::rest(clock::time_point until, const std::stop_token &stop)
     static thread_local std::minstd_rand random{std::random_device{}()};
     std::uniform_int_distribution<clock::rep> between{next_.count() / 2, next_.count()};
     const auto pause = clock::duration{between(random)};
-    next_ = std::min(2 * next_, longest);
+    next_ = std::min(2 * next_, longest_);
     sleep_until(std::min(until, later(clock::now(), pause)), stop);
 }
 

@@ -23,11 +23,11 @@ private:
     enum { none, begins, is_over_already, begun, ends } state_ = none;
 };
 
-// The pauses of one call: at most 100 ms, then twice that, and so on up to 5 s. Each is shortened at random by up to
-// half, so that many callers do not ask at the same time.
+// The pauses of one call: at most 100 ms, then twice that, and so on up to the longest. Each is shortened at random by
+// up to half, so that many callers do not ask at the same time.
 class backoff {
 public:
-    static constexpr clock::duration longest = std::chrono::seconds{5};
+    explicit backoff(clock::duration longest = std::chrono::seconds{5}) : longest_{longest} {}
 
     void rest(clock::time_point until, const std::stop_token &);
     void reset() noexcept { next_ = shortest; }
@@ -35,6 +35,7 @@ public:
 
 private:
     static constexpr clock::duration shortest = std::chrono::milliseconds{100};
+    clock::duration longest_;
     clock::duration next_ = shortest;
 };
 

@@ -21,8 +21,12 @@ constexpr clock::duration longest_slice = 5s;
 // After that a caller asks in any case: after a fail-over, the connection that waits may lead to an isolated server, on
 // which the lock never becomes free.
 constexpr clock::duration longest_wait = 10s;
-// How long the callers poll after the server's wait has failed.
+// How long the callers poll after a wait that could not be used, or that failed. While one after another fails, it is
+// twice as long each time, and the pauses of a caller grow, too. Otherwise the connections that many clients open, and
+// their requests, could keep a server so busy that no wait succeeds.
 constexpr clock::duration polling_time = 1s;
+constexpr clock::duration longest_polling_time = 30s;
+constexpr clock::duration longest_pause = 1s;
 // A wait on the server that ends sooner is short. A caller whose waits are short and in vain pauses before the next,
 // for this long at most. A short slice that found nothing, and that no caller ended, makes all callers poll.
 constexpr clock::duration short_wait = 50ms;
@@ -39,13 +43,13 @@ std::string random_wait_id()
 
 waiting::waiting(session::source source, session &shared)
     : shared_{shared}, session_{std::move(source), shared.patience()},
-      grace_{std::min<clock::duration>(shared.patience(), 1s)}, wait_id_{random_wait_id()}
+      grace_{std::min<clock::duration>(shared.patience(), 1s)}, wait_id_{random_wait_id()}, polling_time_{polling_time}
 {
 }
 
 waiting::~waiting() = default;
 
-waiting::caller::caller(waiting &owner, const names &names) : owner_{owner}, names_{names}
+waiting::caller::caller(waiting &owner, const names &names) : owner_{owner}, names_{names}, pauses_{longest_pause}
 {
 }
 
@@ -72,7 +76,7 @@ void waiting::caller::wait(clock::time_point until, const std::stop_token &stop)
     const bool is_short = state_ == may_ask && clock::now() - began < short_wait;
     in_vain_ = is_short ? std::min(in_vain_ + 1, 9) : 0;
     if (state_ == must_poll)
-        rest(until, stop);
+        pauses_.rest(until, stop);
 }
 
 void waiting::wait(caller &one, const std::stop_token &stop)
@@ -83,6 +87,8 @@ void waiting::wait(caller &one, const std::stop_token &stop)
                                           }};
     std::unique_lock hold{mutex_};
     one.state_ = caller::must_poll;
+    if (polling_time_ == polling_time)
+        one.pauses_.reset();
     if (clock::now() < poll_until_ || !shared_.is_direct() || !has_room_for(one.names_))
         return;
     if (!thread_.joinable())
@@ -193,7 +199,7 @@ void waiting::work(const std::stop_token &end)
             if (wait_for_callers(end))
                 run_slice(end);
         } catch (const std::exception &) { // the session was ended, may not call the function, or does not answer
-            send_away();
+            send_away(has_failed);
         }
 }
 
@@ -203,15 +209,17 @@ bool waiting::wait_for_callers(const std::stop_token &end)
     const bool are_there = changed_.wait_for(hold, end, limited_wait(clock::time_point::max()), [this] {
         return std::ranges::any_of(callers_, [this](const auto &one) { return may_be_told(*one.second); });
     });
-    if (callers_.empty() && clock::now() >= later(poll_until_, polling_time))
+    if (callers_.empty() && clock::now() >= later(poll_until_, 2 * longest_pause)) // otherwise they may come back
         session_.close();
     return are_there;
 }
 
 void waiting::run_slice(const std::stop_token &end)
 {
-    if (!session_.try_to_open(later(clock::now(), grace_), end) || !session_.is_direct())
-        return send_away();
+    if (!session_.try_to_open(later(clock::now(), grace_), end))
+        return send_away(has_failed);
+    if (!session_.is_direct())
+        return send_away(cannot_wait);
     const auto mine = begin_slice();
     if (mine.lists.empty())
         return;
@@ -221,8 +229,10 @@ void waiting::run_slice(const std::stop_token &end)
                      {array_literal(mine.names), array_literal(mine.which), interval_literal(mine.wait), wait_id_},
                      later(clock::now(), mine.wait + grace_), end);
     const auto &free = answer.rows.at(0)[0];
-    if (!free || !finish_slice(mine, clock::now() - answer.sent, *free))
-        send_away();
+    if (!free)
+        send_away(cannot_wait);
+    else if (!finish_slice(mine, clock::now() - answer.sent, *free))
+        send_away(has_failed);
 }
 
 // What the callers wait for, except those with a name that another caller has just been told about. Empty if no caller
@@ -256,6 +266,7 @@ bool waiting::finish_slice(const slice &mine, clock::duration took, const std::s
     const bool is_too_short = free.empty() && !ends_it_ && took < std::min(mine.wait, short_wait);
     if (took > mine.wait + grace_ / 2 || is_too_short)
         return false;
+    polling_time_ = polling_time;
     running_.clear();
     tell(mine, free);
     return true;
@@ -282,7 +293,7 @@ void waiting::tell(const slice &mine, const std::string &free)
 }
 
 // Makes all callers poll as if the server had no wait.
-void waiting::send_away() noexcept
+void waiting::send_away(reason why) noexcept
 {
     const std::lock_guard hold{mutex_};
     for (const auto &[number, one] : callers_) {
@@ -293,7 +304,8 @@ void waiting::send_away() noexcept
     lists_.clear();
     names_count_ = 0;
     running_.clear();
-    poll_until_ = later(clock::now(), polling_time);
+    poll_until_ = later(clock::now(), why == has_failed ? polling_time_ : polling_time);
+    polling_time_ = why == has_failed ? std::min(2 * polling_time_, longest_polling_time) : polling_time;
 }
 
 } // namespace shedlock::internal

@@ -1,6 +1,7 @@
 // Waits on the server: one thread with one connection for all callers of a client that wait.
 #pragma once
 
+#include "outage.hpp"
 #include "session.hpp"
 
 #include <map>
@@ -11,7 +12,8 @@ namespace shedlock::internal {
 
 // The thread asks the server which callers may find all their locks free. Each of its statements, a slice, waits for at
 // most five seconds. When the server cannot wait for the callers, they pause briefly between requests. So do callers
-// whose names do not fit any more into one statement.
+// whose names do not fit any more into one statement. When one wait after another fails, they pause for longer and
+// longer: the server may be busy, and many clients that ask often would keep it busy.
 class waiting {
 public:
     waiting(session::source, session &shared); // the connection of the callers, with which they end a slice
@@ -35,6 +37,7 @@ public:
         waiting &owner_;
         const names &names_;
         int in_vain_ = 0; // how many short waits in a row ended with "may be free" and then a refusal
+        backoff pauses_;
 
         std::condition_variable changed_; // with the owner's mutex
         // While the caller is in callers_, these change only under that mutex.
@@ -54,6 +57,7 @@ private:
         const caller *whose;
         clock::time_point end;
     };
+    enum reason { has_failed, cannot_wait }; // why callers poll
 
     void wait(caller &, const std::stop_token &);
     void leave(caller &) noexcept;
@@ -70,7 +74,7 @@ private:
     slice begin_slice();
     bool finish_slice(const slice &, clock::duration took, const std::string &free);
     void tell(const slice &, const std::string &free);
-    void send_away() noexcept;
+    void send_away(reason) noexcept;
 
     session &shared_;
     session session_;
@@ -87,7 +91,8 @@ private:
     std::set<std::vector<std::string>> running_;              // the lists that the server waits for in this slice
     clock::time_point began_{};                               // when this slice began
     const caller *ends_it_ = nullptr;                         // the caller that is asking the server to end it
-    clock::time_point poll_until_ = clock::time_point::min(); // after a slice that failed
+    clock::time_point poll_until_ = clock::time_point::min(); // after a slice that was of no use
+    clock::duration polling_time_;                            // after the next slice that fails
     std::jthread thread_;                                     // the last member, because it uses the others
 };
 
