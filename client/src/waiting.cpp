@@ -304,8 +304,11 @@ void waiting::send_away(reason why) noexcept
     lists_.clear();
     names_count_ = 0;
     running_.clear();
-    poll_until_ = later(clock::now(), why == has_failed ? polling_time_ : polling_time);
-    polling_time_ = why == has_failed ? std::min(2 * polling_time_, longest_polling_time) : polling_time;
+    if (why == cannot_wait)
+        polling_time_ = polling_time;
+    poll_until_ = later(clock::now(), polling_time_);
+    if (why == has_failed)
+        polling_time_ = std::min(2 * polling_time_, longest_polling_time);
 }
 
 } // namespace shedlock::internal
