@@ -7,7 +7,7 @@
 #   make model          checks a model of the protocol with spin, exhaustively (a few minutes)
 #   make check-monitoring sends every query of docs/monitoring to a real Prometheus that scrapes a real server
 #   make check-schedules compares the ticks of random crontab expressions with those of two other programs from npm (a few minutes; SEED=7: other expressions)
-#   make bench          measures the extension compared with its alternatives, and writes docs/benchmark.md (20 to 25 minutes)
+#   make bench          measures the extension compared with its alternatives, and writes docs/benchmark.md (25 to 30 minutes)
 #   make check-versions runs make check on Debian 12, Ubuntu 24.04, Debian 13, sid and experimental (SUITES="sid experimental": only these), and writes docs/compatibility.md
 #   make check-citus    runs the tests of the SQL functions and the races at the coordinator of a Citus cluster, where Citus is installed
 #   make deb            builds Debian packages into build/packages

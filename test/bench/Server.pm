@@ -77,10 +77,13 @@ sub changes
 }
 
 # Runs a workload for as long as the options of pgbench say, and checks that the side did what the workload says.
-# Returns operations per second. On one name these are completed cycles, with two changes each.
+# Returns operations per second. On one name these are completed cycles, with two changes each. If the only option is a
+# time (-T), it begins after a second in which each session makes its first calls: these load and compile code.
 sub measure
 {
 	my ($side, $workload, $clients, $names, @options) = @_;
+	my $warms_up = $options[0] eq '-T';
+	push @options, pop(@options) + 1, qw(-P 1) if $warms_up;
 	my $before = changes($side);
 	my %value = (at_most => '1 min', seconds => 60, zero => 0, first => 1, names => $names,
 		slice => int($names / $clients) || 1);
@@ -89,6 +92,13 @@ sub measure
 		map({ ('-D', "$_=$value{$_}") } sort keys %value), @options, '-f', file(Sides::script($side, $workload)));
 	my ($runs) = $output =~ /transactions actually processed: (\d+)/ or die $output;
 	my ($rate) = $output =~ /^tps = ([\d.]+)/m or die $output;
+	if ($warms_up)
+	{
+		# What is reported of the first second includes the time in which the sessions connected; tps does not.
+		my ($warm, $rate_before) = $output =~ /^progress: ([\d.]+) s, ([\d.]+) tps/m or die $output;
+		my ($connecting) = $output =~ /^initial connection time = ([\d.]+) ms/m or die $output;
+		$rate = ($runs - $warm * $rate_before) / ($connecting / 1000 + $runs / $rate - $warm);
+	}
 	my $changes = changes($side) - $before;
 	return $rate * $changes / 2 / $runs if $workload eq 'one' && $changes;
 	my $wanted = { cycle => 2 * $runs, refused => 0, extend => $runs + $clients, run => 3 * $runs }->{$workload} // 1;
