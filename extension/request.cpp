@@ -233,9 +233,10 @@ std::optional<instant> arguments::tick()
     const int argument = next("tick");
     if (PG_ARGISNULL(argument))
         return std::nullopt;
-    const auto tick = pg::to_instant(PG_GETARG_TIMESTAMPTZ(argument));
-    if (tick == never || tick == forever)
+    const TimestampTz given = PG_GETARG_TIMESTAMPTZ(argument);
+    if (TIMESTAMP_NOT_FINITE(given))
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("tick must be finite")));
+    const auto tick = pg::to_instant(given);
     if (tick > pg::clock_now() + tick_tolerance)
         ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
                         errmsg("tick must not be more than one minute ahead of the database server's clock"),

@@ -145,6 +145,7 @@ SELECT c AS call, attempt(c) AS result FROM unnest(ARRAY[
     $$shedlock_acquire_token('a', '1 min', wait => '-100 months 3000 days')$$,
     $$shedlock_acquire('a', '1 min', tick => 'infinity')$$,
     $$shedlock_acquire('a', '1 min', tick => '-infinity')$$,
+    $$shedlock_acquire('a', '1 min', tick => '294276-12-31')$$,
     $$shedlock_acquire('a', '1 min', tick => now() + interval '2 min')$$,
     $$shedlock_release_token('a', NULL)$$,
     $$shedlock_extend_token('a', NULL, '1 min')$$,
