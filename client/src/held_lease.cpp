@@ -107,7 +107,7 @@ bool lease::lose(std::string_view state) noexcept
     const bool was_over = is_over_.exchange(true);
     if (!is_loss)
         alarm_.reset();
-    trust(clock::time_point::min());
+    trust(long_past);
     return is_loss && !was_over;
 }
 

@@ -10,6 +10,10 @@
 
 namespace shedlock::internal {
 
+// The deadline of what is not held any more. Applications compute the time that is left, deadline() - clock::now(),
+// which from time_point::min() would overflow.
+constexpr clock::time_point long_past{};
+
 class lease {
 public:
     lease(timer &, shedlock::names, const grant &, clock::duration at_most);

@@ -42,7 +42,7 @@ bool lock::held() const noexcept
 
 clock::time_point lock::deadline() const noexcept
 {
-    return is_live(lease_) && core_->is_ours() ? lease_->deadline() : clock::time_point::min();
+    return is_live(lease_) && core_->is_ours() ? lease_->deadline() : long_past;
 }
 
 std::stop_token lock::stop_token() const noexcept

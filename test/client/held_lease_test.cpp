@@ -106,6 +106,7 @@ TEST_F(held_lease_test, is_lost_or_released_but_not_both)
     EXPECT_TRUE(lost.lose(sqlstate::lost));
     EXPECT_FALSE(lost.lose(sqlstate::lost));
     EXPECT_FALSE(lost.end());
+    EXPECT_LT(lost.deadline() - shedlock::clock::now(), 0s);
     EXPECT_FALSE(late.note_deadline_passed()) << "an extend has just moved it";
     const frozen_clock clock;
     advance_clock(2h);

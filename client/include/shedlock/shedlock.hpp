@@ -191,7 +191,8 @@ public:
     [[nodiscard]] bool held() const noexcept;
     // Until when the lease can be trusted. It is counted from before the request was sent, and is earlier than the
     // server's lock_until by min(at_most / 10, 6 s) + at_most / 1000, to allow for clocks that run at different rates
-    // and for stopping the work.
+    // and for stopping the work. If the lock was lost, released, completed, detached or moved from, it is in the past,
+    // and deadline() - clock::now() is negative and does not overflow.
     [[nodiscard]] clock::time_point deadline() const noexcept;
     // The stop is requested at the deadline, or as soon as keep-alive or extend() learns that the lock is lost. A
     // release does not request it, and neither does the news that the lock was released as done. Callbacks run on a
