@@ -94,12 +94,14 @@ TEST_F(source_test, may_throw_what_it_likes)
 TEST_F(source_test, an_old_failure_is_not_reported_to_the_next_caller)
 {
     proxy network;
-    auto through = client(network.connection() + " connect_timeout=2");
+    supply(network.connection() + " connect_timeout=2");
+    auto through = asking();
     network.hold_newcomers();
     auto acquiring = std::async(std::launch::async, [&] { return through.try_acquire(name, {.at_most = 1min}); });
     EXPECT_TRUE(server::comes_true([&] { return network.newcomers() > 0; }));
     EXPECT_THROW((void) as_time_passes(acquiring), shedlock::connection_error);
     EXPECT_TRUE(server::comes_true([&] { return network.connections() == 0; })) << "libpq gives up, too";
+    supply(network.connection());
     network.let_go();
     EXPECT_TRUE(through.try_acquire(name, {.at_most = 1min}));
 }
