@@ -98,8 +98,9 @@ protected:
     std::future<std::optional<shedlock::lock>> wait_for(const shedlock::names &what,
                                                         std::chrono::milliseconds wait = for_long)
     {
-        return std::async(std::launch::async,
-                          [this, what, wait] { return own.acquire(what, {.at_most = 1min}, wait, stop.get_token()); });
+        return std::async(std::launch::async, [this, what, wait, end = stop.get_token()] {
+            return own.acquire(what, {.at_most = 1min}, wait, end);
+        });
     }
 
     // The connection of the callers, which is opened first, goes straight to the server.
